@@ -1,0 +1,15 @@
+//! `soperator`: Slurm clusters on Kubernetes, one program for every control-plane role.
+//!
+//! A subcommand picks the role. So does the name under which the program is called (see [`role`]).
+
+mod cli;
+mod role;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run(std::env::args_os(), &mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => error.report(),
+    }
+}

@@ -1,0 +1,232 @@
+//! Runs the real program, under each of its names.
+
+#![allow(clippy::expect_used, reason = "this file is a test")]
+
+use std::ffi::OsStr;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The exit code for a role that this version does not contain.
+const NOT_BUILT: i32 = 3;
+
+/// Program name and subcommand of each role.
+const ROLES: [(&str, &str); 5] = [
+    ("slurm_operator", "operator"),
+    ("soperatorchecks", "soperatorchecks"),
+    ("sconfigcontroller", "sconfigcontroller"),
+    ("rebooter", "rebooter"),
+    ("exporter", "exporter"),
+];
+
+fn soperator() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_soperator"))
+}
+
+fn run(program: impl AsRef<OsStr>, args: &[&str]) -> Output {
+    Command::new(program)
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+/// Runs the program through a symbolic link called `name`.
+fn run_as(name: &str, args: &[&str]) -> Output {
+    let dir = TempDir::new().expect("a temporary directory");
+    let link = dir.path().join(name);
+    symlink(soperator(), &link).expect("a symbolic link");
+    run(&link, args)
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+#[test]
+fn a_link_with_the_name_of_a_role_does_what_the_subcommand_does() {
+    for (program, subcommand) in ROLES {
+        for flags in [&[][..], &["--metrics-port=8080"], &["positional", "-x"]] {
+            let linked = run_as(program, flags);
+            let asked = run(soperator(), &[&[subcommand], flags].concat());
+            assert_eq!(linked, asked, "{program} {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn a_role_that_is_not_built_says_so_and_fails() {
+    for (program, subcommand) in ROLES {
+        let output = run_as(program, &["--leader-elect"]);
+        assert_eq!(output.status.code(), Some(NOT_BUILT), "{program}");
+        assert_eq!(stdout(&output), "");
+        let expected = format!(
+            "error: soperator {} does not contain the role `{subcommand}`",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(stderr(&output).starts_with(&expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_names_the_program_as_it_was_called() {
+    for (program, subcommand) in ROLES {
+        for flag in ["--help", "-h"] {
+            let linked = run_as(program, &[flag]);
+            assert!(linked.status.success(), "{program} {flag}: {}", stderr(&linked));
+            let text = stdout(&linked);
+            assert!(
+                text.lines().any(|line| line == format!("Usage: {program}")),
+                "{text}"
+            );
+        }
+        let asked = stdout(&run(soperator(), &[subcommand, "--help"]));
+        assert!(
+            asked
+                .lines()
+                .any(|line| line == format!("Usage: soperator {subcommand}")),
+            "{asked}"
+        );
+    }
+}
+
+#[test]
+fn help_lists_every_subcommand_and_the_exit_codes() {
+    let help = stdout(&run(soperator(), &["--help"]));
+    for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
+        assert!(
+            help.lines()
+                .any(|line| line.split_whitespace().next() == Some(subcommand)),
+            "{help}"
+        );
+    }
+    assert!(help.contains("Exit codes: 0 done"), "{help}");
+}
+
+#[test]
+fn any_other_name_behaves_as_soperator() {
+    for name in ["soperator", "slurm-operator", "something"] {
+        for args in [
+            &["version"][..],
+            &["--help"],
+            &["exporter"],
+            &["no-such-thing"],
+            &[],
+        ] {
+            assert_eq!(run_as(name, args), run(soperator(), args), "{name} {args:?}");
+        }
+    }
+}
+
+#[test]
+fn version_prints_name_and_version() {
+    let expected = format!("soperator {}\n", env!("CARGO_PKG_VERSION"));
+    for args in [&["version"][..], &["version", "--output", "text"], &["--version"]] {
+        let output = run(soperator(), args);
+        assert!(output.status.success(), "{args:?}");
+        assert_eq!(stdout(&output), expected, "{args:?}");
+    }
+}
+
+#[test]
+fn version_prints_json_on_request() {
+    let output = run(soperator(), &["version", "--output", "json"]);
+    assert!(output.status.success());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        answer,
+        serde_json::json!({ "name": "soperator", "version": env!("CARGO_PKG_VERSION") })
+    );
+}
+
+#[test]
+fn version_of_a_link_names_the_link() {
+    for (program, _) in ROLES {
+        let output = run_as(program, &["--version"]);
+        assert_eq!(
+            stdout(&output),
+            format!("{program} {}\n", env!("CARGO_PKG_VERSION"))
+        );
+    }
+}
+
+#[test]
+fn completion_covers_every_subcommand() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(soperator(), &["completion", shell]);
+        assert!(output.status.success(), "{shell}");
+        let script = stdout(&output);
+        for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
+            assert!(
+                script.contains(subcommand),
+                "{shell} does not complete {subcommand}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_bash_completion_is_valid_bash() {
+    let dir = TempDir::new().expect("a temporary directory");
+    let script = dir.path().join("soperator.bash");
+    std::fs::write(&script, run(soperator(), &["completion", "bash"]).stdout).expect("a file");
+    let check = run(
+        "bash",
+        &[
+            "-c",
+            "source \"$1\" && complete -p soperator",
+            "bash",
+            &script.to_string_lossy(),
+        ],
+    );
+    assert!(check.status.success(), "{}", stderr(&check));
+}
+
+#[test]
+fn wrong_arguments_exit_with_2_and_write_nothing_to_stdout() {
+    for args in [
+        &[][..],
+        &["no-such-thing"],
+        &["version", "--output", "yaml"],
+        &["completion"],
+    ] {
+        let output = run(soperator(), args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert_eq!(stdout(&output), "", "{args:?}");
+        assert_ne!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure_but_a_closed_pipe_is_not() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let output = Command::new(soperator())
+        .arg("version")
+        .stdout(full)
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).starts_with("error: cannot write to standard output"),
+        "{}",
+        stderr(&output)
+    );
+
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = Command::new(soperator())
+        .args(["completion", "bash"])
+        .stdout(writer)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+}

@@ -1,0 +1,203 @@
+//! `rig build`: fetches and builds what is missing, two lanes side by side, and shows what it does.
+
+pub mod debian;
+pub mod go;
+pub mod progress;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache::Cache;
+use crate::image::{self, Recipe};
+use crate::image_store;
+use crate::preflight;
+use go::GoProgram;
+use progress::{Line, Progress};
+
+/// Something that can be built by itself.
+pub enum Part {
+    /// Programs of the machine, from Debian packages.
+    HostPackages,
+    /// A Go program.
+    Go(&'static GoProgram),
+    /// An image.
+    Image(Recipe),
+    /// The image of our own program.
+    Soperator,
+    /// All images but our own, unpacked, so that nodes need not do it.
+    ImageStore,
+}
+
+/// How to build.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether cached content is hashed, not only measured.
+    pub verify: bool,
+    /// Whether the lock files of images are rewritten.
+    pub update_locks: bool,
+}
+
+/// Names that stand for several parts.
+const ALL_IMAGES: &str = "images";
+const SOPERATOR: &str = "soperator";
+
+impl Part {
+    /// What the part is called on the command line.
+    pub fn name(&self) -> String {
+        match self {
+            Part::HostPackages => "host-packages".into(),
+            Part::Go(program) => program.name.into(),
+            Part::Image(recipe) => recipe.name().into(),
+            Part::Soperator => SOPERATOR.into(),
+            Part::ImageStore => "image-store".into(),
+        }
+    }
+
+    /// Go programs use both cores by themselves; the rest mostly waits for the network and the disk. So they share.
+    fn is_go(&self) -> bool {
+        matches!(self, Part::Go(_))
+    }
+
+    fn is_there(&self, cache: &Cache) -> Result<bool> {
+        Ok(match self {
+            Part::HostPackages => debian::installed(),
+            Part::Go(program) => program.find(cache).is_some(),
+            Part::Image(recipe) => image::find(cache, recipe).is_some(),
+            // Only Cargo knows whether the program is fresh.
+            Part::Soperator => false,
+            Part::ImageStore => image_store::find(cache)?.is_some(),
+        })
+    }
+
+    fn build(&self, cache: &Cache, options: Options, line: &Line) -> Result<()> {
+        let say = |text: &str| if text.contains('\n') { line.tell(text) } else { line.say(text) };
+        let image_options = image::Options { verify: options.verify, update_locks: options.update_locks };
+        match self {
+            Part::HostPackages => debian::install(&say),
+            Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
+            Part::Image(recipe) => image::build(cache, recipe, image_options, &say).map(drop),
+            Part::Soperator => {
+                say("compiling the release program");
+                let built = image::build_soperator(cache, &release_program()?, image_options, &say)?;
+                image_store::remember_soperator(cache, &built)
+            }
+            Part::ImageStore => image_store::find_or_build(cache, options.verify, &say).map(drop),
+        }
+    }
+}
+
+/// Every part, in the order in which one lane builds them.
+pub fn all_parts() -> Result<Vec<Part>> {
+    let mut parts = vec![Part::HostPackages];
+    parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST, &go::KWOK].map(Part::Go));
+    parts.extend(image::recipes()?.into_iter().map(Part::Image));
+    parts.extend([Part::Soperator, Part::ImageStore]);
+    Ok(parts)
+}
+
+/// What a running rig needs.
+pub fn rig_parts() -> Result<Vec<Part>> {
+    let mut parts = vec![Part::HostPackages, Part::Go(&go::KUBE), Part::Go(&go::COREDNS)];
+    parts.extend(image::recipes()?.into_iter().map(Part::Image));
+    parts.push(Part::ImageStore);
+    Ok(parts)
+}
+
+/// The parts of these names; without names, all.
+pub fn parts_named(names: &[String]) -> Result<Vec<Part>> {
+    let all = all_parts()?;
+    let known = |name: &str| name == ALL_IMAGES || all.iter().any(|part| part.name() == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let list: Vec<String> = all.iter().map(Part::name).chain([ALL_IMAGES.to_string()]).collect();
+        bail!("no part is called {unknown:?}; the parts are {}", list.join(", "));
+    }
+    let chosen = |part: &Part| {
+        names.is_empty()
+            || names.contains(&part.name())
+            || names.iter().any(|name| name == ALL_IMAGES) && matches!(part, Part::Image(_) | Part::Soperator)
+    };
+    Ok(all.into_iter().filter(chosen).collect())
+}
+
+/// Builds `parts`, those that are there already being only checked, and returns how long each took.
+pub fn build(cache: &Cache, parts: Vec<Part>, options: Options) -> Result<String> {
+    let mut to_do = Vec::new();
+    for part in parts {
+        if options.verify || options.update_locks || !part.is_there(cache)? {
+            to_do.push(part);
+        }
+    }
+    if to_do.is_empty() {
+        return Ok(String::new());
+    }
+    preflight::disk_space(cache.root(), preflight::BUILD_BYTES)?;
+
+    let progress = Progress::new(to_do.len());
+    let left = Mutex::new(to_do.iter().map(Part::name).collect::<Vec<_>>());
+    progress.left(&left.lock().unwrap_or_else(PoisonError::into_inner));
+    let (go_lane, other_lane): (Vec<Part>, Vec<Part>) = to_do.into_iter().partition(Part::is_go);
+    let run = |lane: Vec<Part>| -> Result<()> {
+        for part in lane {
+            let line = progress.begin(&part.name());
+            let there = options.verify && part.is_there(cache)?;
+            let result = part.build(cache, options, &line);
+            let outcome = match (&result, there) {
+                (Err(_), _) => "failed after",
+                (Ok(()), true) => "checked in",
+                (Ok(()), false) => "built in",
+            };
+            progress.end(line, outcome);
+            result.with_context(|| format!("cannot build {}", part.name()))?;
+            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+            left.retain(|name| *name != part.name());
+            progress.left(&left);
+        }
+        Ok(())
+    };
+    let (go_result, other_result) = std::thread::scope(|scope| {
+        let go = scope.spawn(|| run(go_lane));
+        let other = run(other_lane);
+        (go.join().unwrap_or_else(|_| bail!("building Go programs panicked")), other)
+    });
+    let summary = progress.summary();
+    match (go_result, other_result) {
+        (Err(one), Err(two)) => bail!("{one:#}\n\n{two:#}"),
+        (one, two) => one.and(two).map(|()| summary),
+    }
+}
+
+/// Directory of a Go program, built with a progress display if it is not there.
+pub fn go_program(cache: &Cache, program: &'static GoProgram) -> Result<PathBuf> {
+    if program.find(cache).is_none() {
+        build(cache, vec![Part::Go(program)], Options::default())?;
+    }
+    program.find(cache).with_context(|| format!("{} vanished from the cache", program.name))
+}
+
+/// Our own program, compiled for release.
+fn release_program() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["build", "--release", "--package", "soperator", "--message-format", "json"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cannot compile soperator:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    executable_of(&output.stdout)
+}
+
+/// The last program among the messages that `cargo build --message-format json` prints.
+pub(crate) fn executable_of(messages: &[u8]) -> Result<PathBuf> {
+    String::from_utf8_lossy(messages)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .next_back()
+        .context("cargo did not say where it put the program")
+}

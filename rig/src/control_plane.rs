@@ -1,0 +1,207 @@
+//! Only etcd and kube-apiserver, on loopback: what a test of API behaviour needs. No root, no nodes.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use kube::Client;
+use nix::fcntl::Flock;
+use tokio::sync::OnceCell;
+
+use crate::addresses;
+use crate::audit::AuditLog;
+use crate::build;
+use crate::cache::{self, Cache};
+use crate::client::{self, Namespace};
+use crate::components::{self, Audit, Program};
+use crate::pki::ControlPlaneFiles;
+use crate::processes::{spawn_bound, tail};
+
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// Somebody else can take a free port between our look and the server's bind.
+const PORT_ATTEMPTS: usize = 3;
+
+/// A running control plane; it ends with this value, or with the process.
+pub struct ControlPlane {
+    dir: PathBuf,
+    children: Mutex<Vec<(Program, Child)>>,
+    controller_manager: Program,
+    audited: bool,
+    _lock: Flock<fs::File>,
+}
+
+/// How a control plane differs from the usual one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether every call is written to the audit log.
+    pub audit: bool,
+}
+
+impl ControlPlane {
+    /// Starts etcd and kube-apiserver, built before if need be.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(Options::default()).await
+    }
+
+    /// One control plane for all tests of this process, each in its own namespace. It has a controller manager.
+    pub async fn shared() -> Result<&'static Self> {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        SHARED.get_or_try_init(|| async { Self::start().await?.with_controller_manager() }).await
+    }
+
+    /// Starts a control plane that is not the usual one.
+    pub async fn start_with(options: Options) -> Result<Self> {
+        let cache = Cache::open()?;
+        let programs = programs(&cache)?;
+        let mut last = None;
+        for _ in 0..PORT_ATTEMPTS {
+            match Self::attempt(&cache, &programs, options).await {
+                Err(error) if format!("{error:#}").contains("address already in use") => last = Some(error),
+                other => return other,
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
+    }
+
+    async fn attempt(cache: &Cache, programs: &Path, options: Options) -> Result<Self> {
+        let (dir, lock) = new_directory(&cache.root().join("control-planes"))?;
+        let files = ControlPlaneFiles::create(&dir.join("pki"), &addresses::api_server_names())?;
+        let path = |name: &str| dir.join(name).display().to_string();
+        let audit = options.audit.then(|| Audit { policy: path("audit-policy.json"), log: path("audit.log") });
+        if let Some(audit) = &audit {
+            fs::write(&audit.policy, components::audit_policy().to_string())?;
+        }
+        let [etcd_port, port] = free_ports()?;
+        let bin = programs.display().to_string();
+        let plane = components::ControlPlane {
+            bin: &bin,
+            files: &files,
+            etcd_data: path("etcd"),
+            etcd_port,
+            bind_address: "127.0.0.1".into(),
+            advertise_address: None,
+            port,
+            audit,
+        };
+        let kubeconfig = path("kubeconfig");
+        crate::pki::write_private(Path::new(&kubeconfig), &files.admin_kubeconfig(&format!("https://127.0.0.1:{port}"))?)?;
+        let controller_manager = plane.controller_manager(&kubeconfig);
+        let started = Self {
+            dir: dir.clone(),
+            children: Mutex::default(),
+            controller_manager,
+            audited: options.audit,
+            _lock: lock,
+        };
+        started.spawn(plane.etcd())?;
+        started.spawn(plane.api_server())?;
+        client::wait_until_ready(&started.client().await?, START_PATIENCE, || started.check_children()).await?;
+        Ok(started)
+    }
+
+    /// Adds a controller manager: garbage collection, service accounts, ownership, the built-in workloads.
+    pub fn with_controller_manager(self) -> Result<Self> {
+        if !Path::new(&self.controller_manager.command[0]).exists() {
+            bail!("{} does not exist: unset KUBEBUILDER_ASSETS, so that the rig builds it", self.controller_manager.command[0]);
+        }
+        self.spawn(self.controller_manager.clone())?;
+        Ok(self)
+    }
+
+    /// Path of the kubeconfig of someone who may do everything.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// A client that may do everything.
+    pub async fn client(&self) -> Result<Client> {
+        client::client(&self.kubeconfig()).await
+    }
+
+    /// A namespace of its own for one test.
+    pub async fn namespace(&self, prefix: &str) -> Result<Namespace> {
+        Namespace::create(self.client().await?, prefix).await
+    }
+
+    /// The audit log, if it was asked for.
+    pub fn audit_log(&self) -> Option<AuditLog> {
+        self.audited.then(|| AuditLog::at(self.dir.join("audit.log")))
+    }
+
+    fn spawn(&self, program: Program) -> Result<()> {
+        let child = spawn_bound(&program, &self.log(&program))?;
+        self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((program, child));
+        Ok(())
+    }
+
+    fn log(&self, program: &Program) -> PathBuf {
+        self.dir.join(format!("{}.log", program.name))
+    }
+
+    fn check_children(&self) -> Result<()> {
+        let mut children = self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (program, child) in children.iter_mut() {
+            if let Some(status) = child.try_wait()? {
+                bail!("{} ended ({status}) while it started:\n{}", program.name, tail(&self.log(program), 15));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        let children = self.children.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (_, child) in children.iter_mut() {
+            // Ended already, perhaps.
+            let _ = child.kill();
+        }
+        for (_, child) in children.iter_mut() {
+            let _ = child.wait();
+        }
+        // The next start removes what cannot be removed now.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Directory with etcd and kube-apiserver: the one of `KUBEBUILDER_ASSETS` if it holds both, else our own.
+fn programs(cache: &Cache) -> Result<PathBuf> {
+    if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from)
+        && ["etcd", "kube-apiserver"].iter().all(|name| assets.join(name).exists())
+    {
+        return Ok(assets);
+    }
+    build::go_program(cache, &build::go::KUBE)
+}
+
+/// A directory of its own for a control plane, locked while it lives; those of dead ones are removed on the way.
+fn new_directory(parent: &Path) -> Result<(PathBuf, Flock<fs::File>)> {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    let _parent_lock = cache::lock(&parent.join(".lock"), || ())?;
+    for item in fs::read_dir(parent)? {
+        let path = item?.path();
+        if path.is_dir() && cache::try_lock(&path.join(".lock"))?.is_some() {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot remove the stale {}", path.display()))?;
+        }
+    }
+    let dir = parent.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
+    fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let lock = cache::try_lock(&dir.join(".lock"))?.context("a new directory is locked already")?;
+    Ok((dir, lock))
+}
+
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    // All at once, so that they differ.
+    let listeners = [(); N].map(|()| TcpListener::bind(("127.0.0.1", 0)));
+    let mut ports = [0; N];
+    for (port, listener) in ports.iter_mut().zip(listeners) {
+        *port = listener.context("no free port on loopback")?.local_addr()?.port();
+    }
+    Ok(ports)
+}

@@ -1,0 +1,192 @@
+//! Container images from Debian packages, without a container engine: mmdebstrap installs, we make the result
+//! reproducible and write it as an OCI archive.
+//!
+//! Recipes and package locks lie in `images/`; `docs/images.md` tells what each image holds.
+
+mod clean;
+mod layer;
+mod lock;
+mod oci;
+mod recipe;
+mod rootfs;
+mod tree;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use self::layer::{Layer, LayerWriter};
+use self::lock::Packages;
+use self::oci::{Config, write_archive};
+pub use self::recipe::{Recipe, recipes};
+use self::tree::Tree;
+use crate::cache::{Cache, key_of, sha256_of_file};
+
+const ARCHIVE: &str = "image.tar";
+const DIGEST: &str = "digest";
+/// What was installed, beside the archive.
+const INSTALLED: &str = "packages.lock";
+const BASE_LAYER: &str = "layer.tar";
+const PROGRAM: &str = "/usr/bin/soperator";
+
+/// How to build.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Hash cached images and build damaged ones again.
+    pub verify: bool,
+    /// Install anew and write the package locks of the source tree.
+    pub update_locks: bool,
+}
+
+/// A finished image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The OCI archive, for `ctr images import`.
+    pub archive: PathBuf,
+    /// The name that the import gives it.
+    pub reference: String,
+    /// The digest of its manifest.
+    pub digest: String,
+}
+
+/// The image of `recipe`, if it is in the cache.
+pub fn find(cache: &Cache, recipe: &Recipe) -> Option<Built> {
+    let dir = cache.find(&part(recipe), &recipe.key(&recipe.locked))?;
+    Built::in_dir(&dir, recipe).ok()
+}
+
+/// Builds the image of `recipe`, or takes it from the cache.
+pub fn build(cache: &Cache, recipe: &Recipe, options: Options, say: &dyn Fn(&str)) -> Result<Built> {
+    let dir = install(cache, recipe, &part(recipe), options, say, |dir| {
+        let (packages, layer) = base_layer(recipe, dir, say)?;
+        write_image(dir, recipe, std::slice::from_ref(&layer))?;
+        fs::remove_file(&layer.path)?;
+        Ok(packages)
+    })?;
+    Built::in_dir(&dir, recipe)
+}
+
+/// Builds the image of our own program from the compiled `binary`, or takes it from the cache.
+///
+/// What lies below the program is cached by itself, so that another binary costs no installation.
+pub fn build_soperator(cache: &Cache, binary: &Path, options: Options, say: &dyn Fn(&str)) -> Result<Built> {
+    let recipe = recipe::soperator()?;
+    let binary_hash =
+        sha256_of_file(binary).context("build the program first: `cargo build --release -p soperator`")?;
+    let base = install(
+        cache,
+        &recipe,
+        &format!("{}-base", part(&recipe)),
+        options,
+        say,
+        |dir| Ok(base_layer(&recipe, dir, say)?.0),
+    )?;
+    let base = Layer::of(base.join(BASE_LAYER))?;
+    let key = key_of([&recipe.key(&recipe.locked), &base.sha256, &binary_hash]);
+    let dir = cache.find_or_build(&part(&recipe), &key, options.verify, say, |dir| {
+        say("packing the image");
+        let mut writer = LayerWriter::create(dir.join("program.tar"))?;
+        Tree::of_one_file(PROGRAM, 0o755, binary)?.write(&mut writer)?;
+        let program = writer.finish()?;
+        write_image(dir, &recipe, &[base, program.clone()])?;
+        Ok(fs::remove_file(&program.path)?)
+    })?;
+    Built::in_dir(&dir, &recipe)
+}
+
+impl Built {
+    fn in_dir(dir: &Path, recipe: &Recipe) -> Result<Self> {
+        let digest =
+            fs::read_to_string(dir.join(DIGEST)).with_context(|| format!("cannot read {}", dir.display()))?;
+        Ok(Self {
+            archive: dir.join(ARCHIVE),
+            reference: recipe.reference().to_owned(),
+            digest,
+        })
+    }
+}
+
+fn part(recipe: &Recipe) -> String {
+    format!("image-{}", recipe.name())
+}
+
+/// The cache entry for what `make` installs, and the difference to the lock told or written down.
+fn install(
+    cache: &Cache,
+    recipe: &Recipe,
+    part: &str,
+    options: Options,
+    say: &dyn Fn(&str),
+    make: impl Fn(&Path) -> Result<Packages>,
+) -> Result<PathBuf> {
+    let make_and_tell = |dir: &Path| -> Result<Packages> {
+        let packages = make(dir)?;
+        fs::write(dir.join(INSTALLED), packages.to_lock())?;
+        tell_changes(recipe, &packages, options.update_locks, say);
+        Ok(packages)
+    };
+    if !options.update_locks {
+        let key = recipe.key(&recipe.locked);
+        return cache.find_or_build(part, &key, options.verify, say, |dir| {
+            make_and_tell(dir).map(drop)
+        });
+    }
+    // The key follows from what gets installed, so the installation comes first, beside the cache's entries.
+    let fresh = tempfile::Builder::new()
+        .prefix(".update-locks-")
+        .tempdir_in(cache.root())?;
+    let packages = make_and_tell(fresh.path())?;
+    let lock_path = recipe.lock_path();
+    fs::write(&lock_path, packages.to_lock()).with_context(|| {
+        format!(
+            "cannot write {}: locks are updated in a source checkout",
+            lock_path.display()
+        )
+    })?;
+    cache.find_or_build(part, &recipe.key(&packages), options.verify, say, |dir| {
+        for item in fs::read_dir(fresh.path())? {
+            let item = item?;
+            fs::rename(item.path(), dir.join(item.file_name()))?;
+        }
+        Ok(())
+    })
+}
+
+fn tell_changes(recipe: &Recipe, installed: &Packages, updating: bool, say: &dyn Fn(&str)) {
+    let changes = recipe.locked.changes_to(installed);
+    if changes.is_empty() {
+        return;
+    }
+    let next = if updating {
+        "the lock is updated"
+    } else {
+        "`rig build --update-locks` accepts it"
+    };
+    say(&format!(
+        "image {}: {} packages differ from the lock; {next}",
+        recipe.name(),
+        changes.len()
+    ));
+    for change in changes {
+        say(&format!("  {change}"));
+    }
+}
+
+/// Installs the packages of `recipe` and leaves them as a layer in `dir`.
+fn base_layer(recipe: &Recipe, dir: &Path, say: &dyn Fn(&str)) -> Result<(Packages, Layer)> {
+    let mut writer = LayerWriter::create(dir.join(BASE_LAYER))?;
+    let packages = rootfs::make(recipe, dir, &mut writer, say)?;
+    Ok((packages, writer.finish()?))
+}
+
+fn write_image(dir: &Path, recipe: &Recipe, layers: &[Layer]) -> Result<()> {
+    let spec = &recipe.spec;
+    let config = Config {
+        entrypoint: &spec.entrypoint,
+        command: &spec.command,
+        user: &spec.user,
+    };
+    let digest = write_archive(&dir.join(ARCHIVE), recipe.reference(), &config, layers)?;
+    Ok(fs::write(dir.join(DIGEST), digest)?)
+}

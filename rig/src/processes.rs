@@ -1,0 +1,60 @@
+//! Child processes that end with this process, whatever ends it.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::components::Program;
+
+type Reply = Sender<io::Result<Child>>;
+
+/// Starts `program` with its output in `log`. The kernel kills it when this process ends, also by SIGKILL.
+pub fn spawn_bound(program: &Program, log: &Path) -> Result<Child> {
+    let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .args(&program.command)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    let (reply, answer) = channel();
+    spawner()
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .send((command, reply))
+        .map_err(|_| anyhow!("the thread that starts processes is gone"))?;
+    answer
+        .recv()
+        .context("the thread that starts processes is gone")?
+        .with_context(|| format!("cannot start {}", program.name))
+}
+
+/// The kernel watches the *thread* that started a child, and a test's thread ends long before the process does.
+/// So one thread that never ends starts them all.
+fn spawner() -> &'static Mutex<Sender<(Command, Reply)>> {
+    static SPAWNER: OnceLock<Mutex<Sender<(Command, Reply)>>> = OnceLock::new();
+    SPAWNER.get_or_init(|| {
+        let (jobs, queue): (_, Receiver<(Command, Reply)>) = channel();
+        std::thread::spawn(move || {
+            for (mut command, reply) in queue {
+                // A caller that went away does not want the child; dropping the handle leaves it to the kernel.
+                let _ = reply.send(command.spawn());
+            }
+        });
+        Mutex::new(jobs)
+    })
+}
+
+/// The last lines of a log, for an error message.
+pub fn tail(log: &Path, lines: usize) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
