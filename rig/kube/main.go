@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,8 +29,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-
-	"k8s.io/apiserver/pkg/server"
 )
 
 func run(command *cobra.Command) int { return cli.Run(command) }
@@ -39,7 +38,7 @@ var programs = map[string]func() int{
 	"kube-apiserver":          func() int { return run(apiserver.NewAPIServerCommand()) },
 	"kube-controller-manager": func() int { return run(controllermanager.NewControllerManagerCommand()) },
 	"kube-scheduler":          func() int { return run(scheduler.NewSchedulerCommand()) },
-	"kubelet":                 func() int { return run(kubelet.NewKubeletCommand(server.SetupSignalContext())) },
+	"kubelet":                 func() int { return run(kubelet.NewKubeletCommand(context.Background())) },
 	"kube-proxy":              func() int { return run(proxy.NewProxyCommand()) },
 	"kubectl":                 runKubectl,
 }

@@ -39,11 +39,18 @@ pub fn api_server_url() -> String {
 /// All names and addresses that a client may call the API server by.
 pub fn api_server_names() -> Vec<crate::pki::Name> {
     use crate::pki::Name::{Dns, Ip};
-    let service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let service = [
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
     service
         .into_iter()
         .chain(["localhost"])
         .map(|name| Dns(name.to_string()))
-        .chain([Ipv4Addr::LOCALHOST, KUBERNETES_SERVICE, CONTROL_PLANE].map(|address| Ip(IpAddr::V4(address))))
+        .chain(
+            [Ipv4Addr::LOCALHOST, KUBERNETES_SERVICE, CONTROL_PLANE].map(|address| Ip(IpAddr::V4(address))),
+        )
         .collect()
 }

@@ -24,7 +24,8 @@ fn hierarchies_in(mounts: &str) -> Vec<PathBuf> {
 
 /// Mount points of all cgroup hierarchies of this machine.
 pub fn hierarchies() -> Result<Vec<PathBuf>> {
-    let found = hierarchies_in(&fs::read_to_string("/proc/self/mounts").context("cannot read /proc/self/mounts")?);
+    let found =
+        hierarchies_in(&fs::read_to_string("/proc/self/mounts").context("cannot read /proc/self/mounts")?);
     if found.is_empty() {
         bail!("no cgroup file system is mounted: mount one on /sys/fs/cgroup");
     }
@@ -38,10 +39,12 @@ pub fn create(name: &str) -> Result<()> {
         fs::create_dir_all(&dir).with_context(|| format!("cannot make the cgroup {}", dir.display()))?;
         // A v1 cpuset without processors and memory takes no process.
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            if let (Ok(parent), Ok(own)) = (fs::read(hierarchy.join(file)), fs::read_to_string(dir.join(file)))
+            if let (Ok(parent), Ok(own)) =
+                (fs::read(hierarchy.join(file)), fs::read_to_string(dir.join(file)))
                 && own.trim().is_empty()
             {
-                fs::write(dir.join(file), parent).with_context(|| format!("cannot write {file} of {}", dir.display()))?;
+                fs::write(dir.join(file), parent)
+                    .with_context(|| format!("cannot write {file} of {}", dir.display()))?;
             }
         }
     }
@@ -94,7 +97,10 @@ mod tests {
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(
             hierarchies_in(mounts),
-            [PathBuf::from("/sys/fs/cgroup/memory"), PathBuf::from("/sys/fs/cgroup/unified")]
+            [
+                PathBuf::from("/sys/fs/cgroup/memory"),
+                PathBuf::from("/sys/fs/cgroup/unified")
+            ]
         );
     }
 }

@@ -14,7 +14,8 @@ use kube::{Api, Client, Config, Resource};
 
 /// A client for the cluster of a kubeconfig. Made anew for each test: it is bound to the runtime it was made in.
 pub async fn client(kubeconfig: &Path) -> Result<Client> {
-    let text = Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+    let text =
+        Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
     let mut config = Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await?;
     // It re-sends POSTs, and tests want to see what the server answered.
     config.default_retry = false;
@@ -22,7 +23,11 @@ pub async fn client(kubeconfig: &Path) -> Result<Client> {
 }
 
 /// Waits until the API server says that it is ready.
-pub(crate) async fn wait_until_ready(client: &Client, patience: Duration, alive: impl Fn() -> Result<()>) -> Result<()> {
+pub(crate) async fn wait_until_ready(
+    client: &Client,
+    patience: Duration,
+    alive: impl Fn() -> Result<()>,
+) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         alive()?;
@@ -30,9 +35,13 @@ pub(crate) async fn wait_until_ready(client: &Client, patience: Duration, alive:
         match tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) if Instant::now() > deadline => {
-                return Err(error).with_context(|| format!("the API server was not ready within {} s", patience.as_secs()));
+                return Err(error).with_context(|| {
+                    format!("the API server was not ready within {} s", patience.as_secs())
+                });
             }
-            Err(_) if Instant::now() > deadline => bail!("the API server did not answer within {} s", patience.as_secs()),
+            Err(_) if Instant::now() > deadline => {
+                bail!("the API server did not answer within {} s", patience.as_secs())
+            }
             _ => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -58,7 +67,10 @@ impl Namespace {
         let serial = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{prefix}-{started:08x}-{:x}-{serial}", std::process::id());
         let namespace = core::Namespace {
-            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            },
             ..core::Namespace::default()
         };
         Api::<core::Namespace>::all(client.clone())
@@ -67,14 +79,24 @@ impl Namespace {
             .with_context(|| format!("cannot make the namespace {name}"))?;
         // Pods cannot be made before it exists, and only a controller manager would make it by itself.
         let account = core::ServiceAccount {
-            metadata: ObjectMeta { name: Some("default".into()), ..ObjectMeta::default() },
+            metadata: ObjectMeta {
+                name: Some("default".into()),
+                ..ObjectMeta::default()
+            },
             ..core::ServiceAccount::default()
         };
-        match Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await {
+        match Api::namespaced(client.clone(), &name)
+            .create(&PostParams::default(), &account)
+            .await
+        {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => drop(other?),
         }
-        Ok(Self { client, name, cleanup: None })
+        Ok(Self {
+            client,
+            name,
+            cleanup: None,
+        })
     }
 
     pub(crate) fn deleted_by(mut self, kubectl: PathBuf, kubeconfig: PathBuf) -> Self {

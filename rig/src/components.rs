@@ -16,7 +16,10 @@ pub struct Program {
 
 impl Program {
     fn new(name: &str, file: String, arguments: Vec<String>) -> Self {
-        Self { name: name.to_string(), command: std::iter::once(file).chain(arguments).collect() }
+        Self {
+            name: name.to_string(),
+            command: std::iter::once(file).chain(arguments).collect(),
+        }
     }
 }
 
@@ -93,10 +96,16 @@ impl ControlPlane<'_> {
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
             format!("--kubelet-certificate-authority={}", file("ca.crt")),
-            format!("--kubelet-client-certificate={}", file("apiserver-kubelet-client.crt")),
+            format!(
+                "--kubelet-client-certificate={}",
+                file("apiserver-kubelet-client.crt")
+            ),
             format!("--kubelet-client-key={}", file("apiserver-kubelet-client.key")),
             "--kubelet-preferred-address-types=InternalIP".into(),
-            format!("--service-account-issuer=https://kubernetes.default.svc.{}", addresses::CLUSTER_DOMAIN),
+            format!(
+                "--service-account-issuer=https://kubernetes.default.svc.{}",
+                addresses::CLUSTER_DOMAIN
+            ),
             format!("--service-account-signing-key-file={}", file("sa.key")),
             format!("--service-account-key-file={}", file("sa.pub")),
             format!("--requestheader-client-ca-file={}", file("front-proxy-ca.crt")),
@@ -167,28 +176,34 @@ impl ControlPlane<'_> {
 
 /// CoreDNS, from its program and the path of its Corefile.
 pub fn coredns(program: &str, corefile: &str) -> Program {
-    Program::new("coredns", program.to_string(), vec!["-conf".into(), corefile.to_string()])
+    Program::new(
+        "coredns",
+        program.to_string(),
+        vec!["-conf".into(), corefile.to_string()],
+    )
 }
 
-/// The cluster's DNS zone; every other name does not exist, because nothing can leave the rig.
+/// The cluster's DNS zones; every other name does not exist, because nothing can leave the rig.
 pub fn corefile(kubeconfig: &str) -> String {
     format!(
-        ".:53 {{
+        "{domain} in-addr.arpa ip6.arpa {{
     errors
     kubernetes {domain} in-addr.arpa ip6.arpa {{
         kubeconfig {kubeconfig}
         pods insecure
         ttl 5
-        fallthrough in-addr.arpa ip6.arpa
-    }}
-    template ANY ANY {{
-        rcode NXDOMAIN
     }}
     cache {{
         success 1000 5
         denial 1000 2
     }}
     loadbalance
+}}
+. {{
+    errors
+    template ANY ANY {{
+        rcode NXDOMAIN
+    }}
 }}
 ",
         domain = addresses::CLUSTER_DOMAIN
@@ -217,7 +232,11 @@ pub const VOLUMES_DIR: &str = "/var/lib/rig/volumes";
 impl Node<'_> {
     /// containerd.
     pub fn containerd(&self) -> Program {
-        Program::new("containerd", "/usr/bin/containerd".into(), vec![format!("--config={NODE_DIR}/containerd.toml")])
+        Program::new(
+            "containerd",
+            "/usr/bin/containerd".into(),
+            vec![format!("--config={NODE_DIR}/containerd.toml")],
+        )
     }
 
     /// The kubelet.
@@ -236,7 +255,11 @@ impl Node<'_> {
 
     /// kube-proxy.
     pub fn kube_proxy(&self) -> Program {
-        kube(NODE_BIN, "kube-proxy", vec![format!("--config={NODE_DIR}/kube-proxy.json")])
+        kube(
+            NODE_BIN,
+            "kube-proxy",
+            vec![format!("--config={NODE_DIR}/kube-proxy.json")],
+        )
     }
 
     /// Configuration of containerd, for images that are already there.

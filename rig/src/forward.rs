@@ -10,40 +10,51 @@ use nix::sched::{CloneFlags, setns};
 use crate::addresses;
 
 /// Runs `work` in a thread that lives in the network namespace of process `pid`.
-fn in_network_of<T: Send + 'static>(pid: u32, work: impl FnOnce() -> T + Send + 'static) -> Result<std::thread::JoinHandle<T>> {
-    let namespace = File::open(format!("/proc/{pid}/ns/net")).context("cannot open the network namespace of a machine")?;
+fn in_network_of<T: Send + 'static>(
+    pid: u32,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<std::thread::JoinHandle<T>> {
+    let namespace = File::open(format!("/proc/{pid}/ns/net"))
+        .context("cannot open the network namespace of a machine")?;
     let (entered, result) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         // Of this thread only; sockets belong to the namespace in which they are made.
         let _ = entered.send(setns(namespace, CloneFlags::CLONE_NEWNET));
         work()
     });
-    result.recv().context("a thread ended early")?.context("cannot enter the network namespace of a machine")?;
+    result
+        .recv()
+        .context("a thread ended early")?
+        .context("cannot enter the network namespace of a machine")?;
     Ok(thread)
 }
 
 /// Takes a port on loopback.
 pub fn listen(port: u16) -> Result<TcpListener> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("port {port} on loopback is taken: choose another with --api-port, or 0 for any free one"))
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| {
+        format!("port {port} on loopback is taken: choose another with --api-port, or 0 for any free one")
+    })
 }
 
 /// Forwards connections on `listener`, made outside, to `target` inside the namespace of process `pid`.
 pub fn forward(listener: TcpListener, pid: u32, target: SocketAddr) -> Result<()> {
     listener.set_nonblocking(true)?;
     in_network_of(pid, move || -> Result<()> {
-        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            loop {
-                let (mut outside, _) = listener.accept().await?;
-                tokio::spawn(async move {
-                    // The client sees a closed connection either way.
-                    if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
-                        let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
-                    }
-                });
-            }
-        })
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?
+            .block_on(async move {
+                let listener = tokio::net::TcpListener::from_std(listener)?;
+                loop {
+                    let (mut outside, _) = listener.accept().await?;
+                    tokio::spawn(async move {
+                        // The client sees a closed connection either way.
+                        if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
+                            let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+                        }
+                    });
+                }
+            })
     })?;
     Ok(())
 }
@@ -62,7 +73,9 @@ pub async fn dns_answers(pid: u32) -> Result<()> {
         }
         Ok(())
     })?;
-    tokio::task::spawn_blocking(move || thread.join()).await?.unwrap_or_else(|_| bail!("asking DNS panicked"))
+    tokio::task::spawn_blocking(move || thread.join())
+        .await?
+        .unwrap_or_else(|_| bail!("asking DNS panicked"))
 }
 
 /// A query for the address (type A, class IN) of `name`.
@@ -78,7 +91,10 @@ fn dns_query(name: &str) -> Vec<u8> {
 
 /// Whether an answer without error ends in `address`, as one with a single address record does.
 fn dns_answer_holds(answer: &[u8], address: Ipv4Addr) -> bool {
-    answer.len() > 12 && answer[3] & 0x0f == 0 && answer[7] > 0 && answer.windows(4).any(|four| four == address.octets())
+    answer.len() > 12
+        && answer[3] & 0x0f == 0
+        && answer[7] > 0
+        && answer.windows(4).any(|four| four == address.octets())
 }
 
 #[cfg(test)]
@@ -88,7 +104,9 @@ mod tests {
     #[test]
     fn a_taken_port_is_told_with_the_flag_that_helps() {
         let taken = listen(0).unwrap();
-        let error = listen(taken.local_addr().unwrap().port()).unwrap_err().to_string();
+        let error = listen(taken.local_addr().unwrap().port())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("--api-port"), "{error}");
     }
 
@@ -99,6 +117,9 @@ mod tests {
         answer[7] = 1;
         assert!(dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE));
         answer[3] = 3;
-        assert!(!dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE), "NXDOMAIN");
+        assert!(
+            !dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE),
+            "NXDOMAIN"
+        );
     }
 }

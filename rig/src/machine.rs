@@ -75,13 +75,25 @@ impl Machine {
         let commands = outside.stdin.take();
         let stdout = outside.stdout.take().context("a machine has no output")?;
         let mut lines = BufReader::new(stdout).lines();
-        let mut next = async || lines.next_line().await?.context("a machine ended while it started; its reason is in the supervisor's log");
-        let init_pid = next().await?.parse().context("a machine did not tell its process id")?;
+        let mut next = async || {
+            lines
+                .next_line()
+                .await?
+                .context("a machine ended while it started; its reason is in the supervisor's log")
+        };
+        let init_pid = next()
+            .await?
+            .parse()
+            .context("a machine did not tell its process id")?;
         let ready = next().await?;
         if ready != "ready" {
             bail!("a machine said {ready:?} instead of \"ready\"");
         }
-        Ok(Self { outside, commands, init_pid })
+        Ok(Self {
+            outside,
+            commands,
+            init_pid,
+        })
     }
 
     /// Process id of the machine's process 1, by which its namespaces are found.
@@ -93,7 +105,10 @@ impl Machine {
     pub async fn run(&mut self, program: &str) -> Result<()> {
         use tokio::io::AsyncWriteExt as _;
         let commands = self.commands.as_mut().context("the machine has been stopped")?;
-        commands.write_all(format!("start {program}\n").as_bytes()).await.with_context(|| format!("cannot start {program}"))?;
+        commands
+            .write_all(format!("start {program}\n").as_bytes())
+            .await
+            .with_context(|| format!("cannot start {program}"))?;
         commands.flush().await?;
         Ok(())
     }
@@ -114,7 +129,10 @@ impl Machine {
         {
             return Err(error).context("cannot end a machine");
         }
-        self.outside.wait().await.context("cannot wait for a machine's end")?;
+        self.outside
+            .wait()
+            .await
+            .context("cannot wait for a machine's end")?;
         Ok(())
     }
 }
@@ -129,7 +147,9 @@ pub fn run_outside(spec_file: &Path) -> Result<()> {
             | CloneFlags::CLONE_NEWUTS
             | CloneFlags::CLONE_NEWIPC,
     )
-    .context("cannot make namespaces: root (CAP_SYS_ADMIN) and a kernel with all kinds of namespaces are needed")?;
+    .context(
+        "cannot make namespaces: root (CAP_SYS_ADMIN) and a kernel with all kinds of namespaces are needed",
+    )?;
     let mut init = Command::new(std::env::current_exe()?)
         .arg(INIT_COMMAND)
         .arg(spec_file)
@@ -154,13 +174,20 @@ pub fn run_init(spec_file: &Path) -> Result<()> {
     if std::process::id() != 1 {
         bail!("this command is process 1 of a machine; `rig up` starts it");
     }
-    let spec: Spec = serde_json::from_slice(&fs::read(spec_file)?).context("cannot read the machine's description")?;
+    let spec: Spec =
+        serde_json::from_slice(&fs::read(spec_file)?).context("cannot read the machine's description")?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make / private")?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("cannot mount /proc")?;
     for Bind { source, target } in &spec.binds {
-        mount(Some(source), target, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
-            .with_context(|| format!("cannot bind {} to {}", source.display(), target.display()))?;
+        mount(
+            Some(source),
+            target,
+            none,
+            MsFlags::MS_BIND | MsFlags::MS_REC,
+            none,
+        )
+        .with_context(|| format!("cannot bind {} to {}", source.display(), target.display()))?;
     }
     if spec.shared_mounts {
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SHARED, none).context("cannot make / shared")?;
@@ -194,8 +221,16 @@ struct Programs {
 impl Programs {
     fn new(spec: Spec) -> Result<Self> {
         fs::create_dir_all(&spec.log_dir)?;
-        let known = spec.programs.into_iter().map(|program| (program.name.clone(), program)).collect();
-        Ok(Self { known, running: Mutex::default(), log_dir: spec.log_dir })
+        let known = spec
+            .programs
+            .into_iter()
+            .map(|program| (program.name.clone(), program))
+            .collect();
+        Ok(Self {
+            known,
+            running: Mutex::default(),
+            log_dir: spec.log_dir,
+        })
     }
 
     fn start(&self, name: &str) {
@@ -217,8 +252,16 @@ impl Programs {
         if !Path::new(file).exists() {
             bail!("{file} does not exist");
         }
-        let log = OpenOptions::new().create(true).append(true).open(self.log_dir.join(format!("{}.log", program.name)))?;
-        let child = Command::new(file).args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_dir.join(format!("{}.log", program.name)))?;
+        let child = Command::new(file)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
         Ok(i32::try_from(child.id())?)
     }
 
@@ -227,7 +270,11 @@ impl Programs {
         loop {
             match waitpid(None, None) {
                 Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                    let name = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid.as_raw());
+                    let name = self
+                        .running
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .remove(&pid.as_raw());
                     if let Some(name) = name {
                         self.log(&format!("{name} ended; starting it again"));
                         let programs = Arc::clone(&self);
@@ -246,7 +293,10 @@ impl Programs {
 
     fn log(&self, text: &str) {
         let line = format!("{} {text}\n", jiff::Timestamp::now());
-        let file = OpenOptions::new().create(true).append(true).open(self.log_dir.join("init.log"));
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log_dir.join("init.log"));
         // There is nobody to tell when the log itself cannot be written.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }

@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use serde_json::json;
 
@@ -46,7 +47,10 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let certificate_pem = params.self_signed(&key)?.pem();
-        Ok(Self { issuer: Issuer::new(params, key), certificate_pem })
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            certificate_pem,
+        })
     }
 
     /// The authority's own certificate, which clients trust.
@@ -71,9 +75,11 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, common_name);
         for name in names {
             params.subject_alt_names.push(match name {
-                Name::Dns(name) => {
-                    SanType::DnsName(name.clone().try_into().with_context(|| format!("{name:?} is not a DNS name"))?)
-                }
+                Name::Dns(name) => SanType::DnsName(
+                    name.clone()
+                        .try_into()
+                        .with_context(|| format!("{name:?} is not a DNS name"))?,
+                ),
                 Name::Ip(address) => SanType::IpAddress(*address),
             });
         }
@@ -85,7 +91,10 @@ impl Authority {
         let key = KeyPair::generate()?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+        Ok(Identity {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        })
     }
 }
 
@@ -142,13 +151,22 @@ impl ControlPlaneFiles {
         write_private(&dir.join("ca.crt"), authority.certificate_pem())?;
         write_private(&dir.join("ca.key"), &authority.issuer.key().serialize_pem())?;
         write_private(&dir.join("front-proxy-ca.crt"), front_proxy.certificate_pem())?;
-        authority.server("kube-apiserver", names)?.write(dir, "apiserver")?;
-        authority.client("kube-apiserver-kubelet-client", Some(MASTERS))?.write(dir, "apiserver-kubelet-client")?;
-        front_proxy.client("front-proxy-client", None)?.write(dir, "front-proxy-client")?;
+        authority
+            .server("kube-apiserver", names)?
+            .write(dir, "apiserver")?;
+        authority
+            .client("kube-apiserver-kubelet-client", Some(MASTERS))?
+            .write(dir, "apiserver-kubelet-client")?;
+        front_proxy
+            .client("front-proxy-client", None)?
+            .write(dir, "front-proxy-client")?;
         let service_accounts = KeyPair::generate()?;
         write_private(&dir.join("sa.key"), &service_accounts.serialize_pem())?;
         write_private(&dir.join("sa.pub"), &service_accounts.public_key_pem())?;
-        Ok(Self { dir: dir.to_path_buf(), authority })
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            authority,
+        })
     }
 
     /// The authority that signs clients and servers.
@@ -163,7 +181,11 @@ impl ControlPlaneFiles {
 
     /// A kubeconfig for `user` in `group`, as text.
     pub fn kubeconfig_for(&self, server: &str, user: &str, group: Option<&str>) -> Result<String> {
-        Ok(kubeconfig(server, &self.authority, &self.authority.client(user, group)?))
+        Ok(kubeconfig(
+            server,
+            &self.authority,
+            &self.authority.client(user, group)?,
+        ))
     }
 
     /// The kubeconfig of someone who may do everything.

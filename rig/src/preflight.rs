@@ -28,7 +28,8 @@ pub fn root() -> Result<()> {
 
 /// Whether the file system of `path` has `wanted` bytes left.
 pub fn disk_space(path: &Path, wanted: u64) -> Result<()> {
-    let facts = nix::sys::statvfs::statvfs(path).with_context(|| format!("cannot look at the disk of {}", path.display()))?;
+    let facts = nix::sys::statvfs::statvfs(path)
+        .with_context(|| format!("cannot look at the disk of {}", path.display()))?;
     let free = facts.blocks_available() * facts.fragment_size();
     if free < wanted {
         bail!(
@@ -43,9 +44,21 @@ pub fn disk_space(path: &Path, wanted: u64) -> Result<()> {
 
 /// A kernel feature, the command that uses it in a throw-away namespace, and how to get it.
 const KERNEL_FEATURES: &[(&str, &str, &str)] = &[
-    ("network, pid, mount, uts and ipc namespaces", "true", "a kernel with CONFIG_NAMESPACES and all kinds below it"),
-    ("virtual ethernet cables", "ip link add a type veth peer name b", "`modprobe veth`"),
-    ("network bridges", "ip link add c type bridge", "`modprobe bridge`"),
+    (
+        "network, pid, mount, uts and ipc namespaces",
+        "true",
+        "a kernel with CONFIG_NAMESPACES and all kinds below it",
+    ),
+    (
+        "virtual ethernet cables",
+        "ip link add rig0 type veth peer name rig1",
+        "`modprobe veth`",
+    ),
+    (
+        "network bridges",
+        "ip link add rig0 type bridge",
+        "`modprobe bridge`",
+    ),
     ("nftables", "nft add table ip rig", "`modprobe nf_tables`"),
     (
         "overlay file systems",
@@ -59,7 +72,9 @@ const KERNEL_FEATURES: &[(&str, &str, &str)] = &[
 fn kernel() -> Result<()> {
     for (feature, command, remedy) in KERNEL_FEATURES {
         let output = Command::new("unshare")
-            .args(["--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", command])
+            .args([
+                "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", command,
+            ])
             .output()
             .context("cannot run unshare (package util-linux)")?;
         if !output.status.success() {

@@ -52,7 +52,9 @@ struct Users {
 
 impl Users {
     fn none_left(&self) -> bool {
-        self.ever.load(Ordering::SeqCst) && self.holders.load(Ordering::SeqCst) == 0 && !self.kept.load(Ordering::SeqCst)
+        self.ever.load(Ordering::SeqCst)
+            && self.holders.load(Ordering::SeqCst) == 0
+            && !self.kept.load(Ordering::SeqCst)
     }
 }
 
@@ -95,6 +97,9 @@ async fn serve(
     let mut cluster = {
         let starting = Cluster::start(cache, paths, options, &stage);
         tokio::pin!(starting);
+        let first_user = tokio::time::sleep(FIRST_USER_PATIENCE);
+        tokio::pin!(first_user);
+        let mut waits_for_first = true;
         loop {
             tokio::select! {
                 result = &mut starting => match result {
@@ -109,7 +114,12 @@ async fn serve(
                 },
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
-                () = tokio::time::sleep(FIRST_USER_PATIENCE), if !users.ever.load(Ordering::SeqCst) => return Ok(()),
+                () = &mut first_user, if waits_for_first => {
+                    if !users.ever.load(Ordering::SeqCst) {
+                        return Ok(());
+                    }
+                    waits_for_first = false;
+                }
                 order = queue.recv() => match order {
                     Some(Order::Down(reply)) => { let _ = reply.send(Reply::Done); return Ok(()) }
                     Some(Order::UsersChanged) if users.none_left() => return Ok(()),
@@ -121,9 +131,15 @@ async fn serve(
             }
         }
     };
-    let figures = Figures { seconds: started.elapsed().as_secs_f64(), memory: cluster.memory() };
+    let figures = Figures {
+        seconds: started.elapsed().as_secs_f64(),
+        memory: cluster.memory(),
+    };
     eprintln!("{:7.2} s: ready", figures.seconds);
-    tokio::spawn(provisioner::run(client::client(&paths.kubeconfig()).await?, paths.volumes()));
+    tokio::spawn(provisioner::run(
+        client::client(&paths.kubeconfig()).await?,
+        paths.volumes(),
+    ));
     phase.send_replace(Phase::Ready(figures));
 
     let mut down = None;
@@ -174,9 +190,11 @@ pub fn clean_up(paths: &RigPaths, keep_logs: bool) -> Result<()> {
     if keep_logs && paths.root().exists() {
         let _ = fs::remove_dir_all(&failed);
         keep_only_logs(paths)?;
-        fs::rename(paths.root(), &failed).with_context(|| format!("cannot keep the logs in {}", failed.display()))?;
+        fs::rename(paths.root(), &failed)
+            .with_context(|| format!("cannot keep the logs in {}", failed.display()))?;
     } else if paths.root().exists() {
-        fs::remove_dir_all(paths.root()).with_context(|| format!("cannot remove {}", paths.root().display()))?;
+        fs::remove_dir_all(paths.root())
+            .with_context(|| format!("cannot remove {}", paths.root().display()))?;
     }
     Ok(())
 }
@@ -197,7 +215,12 @@ fn keep_only_logs(paths: &RigPaths) -> Result<()> {
     Ok(())
 }
 
-async fn accept(listener: UnixListener, phase: Arc<watch::Sender<Phase>>, users: Arc<Users>, orders: mpsc::Sender<Order>) {
+async fn accept(
+    listener: UnixListener,
+    phase: Arc<watch::Sender<Phase>>,
+    users: Arc<Users>,
+    orders: mpsc::Sender<Order>,
+) {
     while let Ok((stream, _)) = listener.accept().await {
         let (phase, users, orders) = (phase.subscribe(), Arc::clone(&users), orders.clone());
         tokio::spawn(async move {
@@ -256,7 +279,10 @@ async fn converse(
     say(&mut writing, &reply).await
 }
 
-async fn tell_phase(writing: &mut (impl tokio::io::AsyncWrite + Unpin), phase: &mut watch::Receiver<Phase>) -> Result<()> {
+async fn tell_phase(
+    writing: &mut (impl tokio::io::AsyncWrite + Unpin),
+    phase: &mut watch::Receiver<Phase>,
+) -> Result<()> {
     loop {
         let now = phase.borrow_and_update().clone();
         match now {

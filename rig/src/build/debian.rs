@@ -13,20 +13,50 @@ struct Package {
 
 /// What nodes run on.
 const NODE_PACKAGES: &[Package] = &[
-    Package { name: "containerd", proof: "/usr/bin/containerd" },
-    Package { name: "runc", proof: "/usr/sbin/runc" },
-    Package { name: "containernetworking-plugins", proof: "/usr/lib/cni/bridge" },
-    Package { name: "nftables", proof: "/usr/sbin/nft" },
-    Package { name: "iptables", proof: "/usr/sbin/iptables" },
-    Package { name: "iproute2", proof: "/sbin/ip" },
-    Package { name: "util-linux", proof: "/usr/bin/nsenter" },
-    Package { name: "mount", proof: "/bin/mount" },
+    Package {
+        name: "containerd",
+        proof: "/usr/bin/containerd",
+    },
+    Package {
+        name: "runc",
+        proof: "/usr/sbin/runc",
+    },
+    Package {
+        name: "containernetworking-plugins",
+        proof: "/usr/lib/cni/bridge",
+    },
+    Package {
+        name: "nftables",
+        proof: "/usr/sbin/nft",
+    },
+    Package {
+        name: "iptables",
+        proof: "/usr/sbin/iptables",
+    },
+    Package {
+        name: "iproute2",
+        proof: "/sbin/ip",
+    },
+    Package {
+        name: "util-linux",
+        proof: "/usr/bin/nsenter",
+    },
+    Package {
+        name: "mount",
+        proof: "/bin/mount",
+    },
 ];
 
 /// What images are made with.
 const IMAGE_PACKAGES: &[Package] = &[
-    Package { name: "mmdebstrap", proof: "/usr/bin/mmdebstrap" },
-    Package { name: "debian-archive-keyring", proof: "/usr/share/keyrings/debian-archive-keyring.gpg" },
+    Package {
+        name: "mmdebstrap",
+        proof: "/usr/bin/mmdebstrap",
+    },
+    Package {
+        name: "debian-archive-keyring",
+        proof: "/usr/share/keyrings/debian-archive-keyring.gpg",
+    },
 ];
 
 fn missing() -> Vec<&'static str> {
@@ -50,10 +80,16 @@ pub fn install(say: &dyn Fn(&str)) -> Result<()> {
         return Ok(());
     }
     if !Path::new("/usr/bin/apt-get").exists() {
-        bail!("these are missing and this is no Debian machine: {}. Install them by hand", missing.join(", "));
+        bail!(
+            "these are missing and this is no Debian machine: {}. Install them by hand",
+            missing.join(", ")
+        );
     }
     if !nix::unistd::geteuid().is_root() {
-        bail!("these packages are missing: {}. Run `rig build` as root, or install them by hand", missing.join(", "));
+        bail!(
+            "these packages are missing: {}. Run `rig build` as root, or install them by hand",
+            missing.join(", ")
+        );
     }
     say(&format!("installing {}", missing.join(", ")));
     // The package lists of a fresh machine are empty or old; with good ones the second attempt is not needed.
@@ -67,7 +103,11 @@ pub fn install(say: &dyn Fn(&str)) -> Result<()> {
 }
 
 fn install_arguments(packages: &[&str]) -> Vec<String> {
-    ["install", "--yes", "--no-install-recommends"].into_iter().chain(packages.iter().copied()).map(String::from).collect()
+    ["install", "--yes", "--no-install-recommends"]
+        .into_iter()
+        .chain(packages.iter().copied())
+        .map(String::from)
+        .collect()
 }
 
 fn apt_get(arguments: &[String]) -> Result<()> {

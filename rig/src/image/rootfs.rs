@@ -244,7 +244,10 @@ mod tests {
             std::os::unix::fs::symlink(there, path.path().join(program)).unwrap();
         }
         let mut command = Command::new(WRAPPER[0]);
-        command.args(&WRAPPER[1..]).arg("mmdebstrap").env("PATH", path.path());
+        command
+            .args(&WRAPPER[1..])
+            .arg("mmdebstrap")
+            .env("PATH", path.path());
         let error = run(&mut command).unwrap_err().to_string();
         assert!(error.contains("apt-get install mmdebstrap"), "{error}");
     }
@@ -277,7 +280,10 @@ mod tests {
         }
         assert!(size() > 0, "it never started");
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        assert!(!mounts.contains(&dir.path().display().to_string()), "its mounts reach the machine");
+        assert!(
+            !mounts.contains(&dir.path().display().to_string()),
+            "its mounts reach the machine"
+        );
         builder.kill().unwrap();
         builder.wait().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(500));
