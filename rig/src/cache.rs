@@ -89,27 +89,19 @@ impl Cache {
         }
         let part_dir = self.root.join(part);
         fs::create_dir_all(&part_dir).with_context(|| format!("cannot make {}", part_dir.display()))?;
-        let _lock = lock(&part_dir.join(".lock"), || {
-            say("another build of this part runs; waiting for it")
-        })?;
+        let _lock = lock(&part_dir.join(".lock"), || say("another build of this part runs; waiting for it"))?;
         remove_temporaries(&part_dir)?;
 
         let dir = self.entry(part, key);
         if dir.exists() {
             let whole = Manifest::read(&dir).and_then(|manifest| {
                 manifest.check_sizes(&dir)?;
-                if verify {
-                    manifest.check_hashes(&dir)
-                } else {
-                    Ok(())
-                }
+                if verify { manifest.check_hashes(&dir) } else { Ok(()) }
             });
             match whole {
                 Ok(()) => return Ok(dir),
                 Err(why) => {
-                    say(&format!(
-                        "the cache entry is damaged ({why:#}); building it again"
-                    ));
+                    say(&format!("the cache entry is damaged ({why:#}); building it again"));
                     fs::remove_dir_all(&dir)
                         .with_context(|| format!("cannot remove the damaged {}", dir.display()))?;
                 }
@@ -185,10 +177,7 @@ fn collect_files(root: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, FileFact
         if kind.is_dir() {
             collect_files(root, &item.path(), files)?;
         } else if kind.is_file() {
-            let facts = FileFacts {
-                size: item.metadata()?.size(),
-                sha256: sha256_of_file(&item.path())?,
-            };
+            let facts = FileFacts { size: item.metadata()?.size(), sha256: sha256_of_file(&item.path())? };
             files.insert(item.path().strip_prefix(root)?.to_path_buf(), facts);
         }
     }
@@ -307,12 +296,9 @@ mod tests {
     #[test]
     fn a_second_use_finds_what_the_first_built() {
         let (_dir, cache) = cache();
-        cache
-            .find_or_build("kube", "k1", false, &quiet, build_file("one"))
-            .unwrap();
-        let dir = cache
-            .find_or_build("kube", "k1", false, &quiet, |_| bail!("must not build again"))
-            .unwrap();
+        cache.find_or_build("kube", "k1", false, &quiet, build_file("one")).unwrap();
+        let dir =
+            cache.find_or_build("kube", "k1", false, &quiet, |_| bail!("must not build again")).unwrap();
         assert_eq!(fs::read_to_string(dir.join("program")).unwrap(), "one");
     }
 
@@ -325,10 +311,8 @@ mod tests {
         });
         assert!(failed.unwrap_err().to_string().contains("compiler says no"));
         assert!(cache.find("kube", "k1").is_none());
-        let left: Vec<_> = fs::read_dir(cache.root().join("kube"))
-            .unwrap()
-            .map(|i| i.unwrap().file_name())
-            .collect();
+        let left: Vec<_> =
+            fs::read_dir(cache.root().join("kube")).unwrap().map(|i| i.unwrap().file_name()).collect();
         assert_eq!(left, [".lock"]);
     }
 
@@ -337,49 +321,30 @@ mod tests {
         let (_dir, cache) = cache();
         let stale = cache.root().join("kube").join(".tmp-k1-1");
         fs::create_dir_all(&stale).unwrap();
-        cache
-            .find_or_build("kube", "k1", false, &quiet, build_file("one"))
-            .unwrap();
+        cache.find_or_build("kube", "k1", false, &quiet, build_file("one")).unwrap();
         assert!(!stale.exists());
     }
 
     #[test]
     fn a_truncated_file_is_noticed_and_built_again() {
         let (_dir, cache) = cache();
-        let dir = cache
-            .find_or_build("kube", "k1", false, &quiet, build_file("one"))
-            .unwrap();
+        let dir = cache.find_or_build("kube", "k1", false, &quiet, build_file("one")).unwrap();
         fs::write(dir.join("program"), "o").unwrap();
         assert!(cache.find("kube", "k1").is_none());
         let said = std::cell::RefCell::new(String::new());
         let dir = cache
-            .find_or_build(
-                "kube",
-                "k1",
-                false,
-                &|text| said.borrow_mut().push_str(text),
-                build_file("one"),
-            )
+            .find_or_build("kube", "k1", false, &|text| said.borrow_mut().push_str(text), build_file("one"))
             .unwrap();
         assert_eq!(fs::read_to_string(dir.join("program")).unwrap(), "one");
-        assert!(
-            said.borrow()
-                .contains("damaged (program has 1 bytes instead of 3)"),
-            "{}",
-            said.borrow()
-        );
+        assert!(said.borrow().contains("damaged (program has 1 bytes instead of 3)"), "{}", said.borrow());
     }
 
     #[test]
     fn changed_content_of_the_same_size_is_noticed_when_verifying() {
         let (_dir, cache) = cache();
-        let dir = cache
-            .find_or_build("kube", "k1", false, &quiet, build_file("one"))
-            .unwrap();
+        let dir = cache.find_or_build("kube", "k1", false, &quiet, build_file("one")).unwrap();
         fs::write(dir.join("program"), "two").unwrap();
-        let dir = cache
-            .find_or_build("kube", "k1", true, &quiet, build_file("one"))
-            .unwrap();
+        let dir = cache.find_or_build("kube", "k1", true, &quiet, build_file("one")).unwrap();
         assert_eq!(fs::read_to_string(dir.join("program")).unwrap(), "one");
     }
 
@@ -405,15 +370,11 @@ mod tests {
     fn old_entries_are_pruned_and_the_current_one_stays() {
         let (_dir, cache) = cache();
         for key in ["k1", "k2", "k3", "k4", "k5"] {
-            cache
-                .find_or_build("kube", key, false, &quiet, build_file("one"))
-                .unwrap();
+            cache.find_or_build("kube", key, false, &quiet, build_file("one")).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let kept: Vec<_> = ["k1", "k2", "k3", "k4", "k5"]
-            .into_iter()
-            .filter(|k| cache.find("kube", k).is_some())
-            .collect();
+        let kept: Vec<_> =
+            ["k1", "k2", "k3", "k4", "k5"].into_iter().filter(|k| cache.find("kube", k).is_some()).collect();
         assert_eq!(kept, ["k3", "k4", "k5"]);
     }
 

@@ -97,10 +97,7 @@ mod tests {
                       cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         assert_eq!(
             hierarchies_in(mounts),
-            [
-                PathBuf::from("/sys/fs/cgroup/memory"),
-                PathBuf::from("/sys/fs/cgroup/unified")
-            ]
+            [PathBuf::from("/sys/fs/cgroup/memory"), PathBuf::from("/sys/fs/cgroup/unified")]
         );
     }
 }

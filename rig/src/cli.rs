@@ -137,11 +137,9 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let name = &self.name;
         match self.action {
-            Action::Build {
-                parts,
-                verify,
-                update_locks,
-            } => build_parts(&parts, build::Options { verify, update_locks })?,
+            Action::Build { parts, verify, update_locks } => {
+                build_parts(&parts, build::Options { verify, update_locks })?
+            }
             Action::Up { options } => up(name, options)?,
             Action::Down { all } => down(name, all)?,
             Action::Status => status()?,
@@ -151,12 +149,12 @@ impl Arguments {
             Action::Helm { arguments } => helm(name, &arguments)?,
             Action::Kubeconfig => println!("{}", paths(name)?.kubeconfig().display()),
             Action::Load { archive } => load(name, &archive)?,
-            Action::Node {
-                action: NodeAction::Stop { node },
-            } => handle::order(&paths(name)?, &Request::StopNode(node))?,
-            Action::Node {
-                action: NodeAction::Start { node },
-            } => handle::order(&paths(name)?, &Request::StartNode(node))?,
+            Action::Node { action: NodeAction::Stop { node } } => {
+                handle::order(&paths(name)?, &Request::StopNode(node))?
+            }
+            Action::Node { action: NodeAction::Start { node } } => {
+                handle::order(&paths(name)?, &Request::StartNode(node))?
+            }
             Action::Exec { node, command } => {
                 let (program, arguments) = command.split_first().context("no command is given")?;
                 replace_by(handle::exec(&paths(name)?, &node, program)?.args(arguments))?;
@@ -178,10 +176,7 @@ fn build_parts(names: &[String], options: build::Options) -> Result<()> {
     let started = Instant::now();
     let summary = build::build(&Cache::open()?, build::parts_named(names)?, options)?;
     if summary.is_empty() {
-        println!(
-            "everything is built already ({:.1} s)",
-            started.elapsed().as_secs_f64()
-        );
+        println!("everything is built already ({:.1} s)", started.elapsed().as_secs_f64());
     } else {
         println!("built:\n{summary}");
     }
@@ -189,18 +184,8 @@ fn build_parts(names: &[String], options: build::Options) -> Result<()> {
 }
 
 fn up(name: &str, options: UpOptions) -> Result<()> {
-    let UpOptions {
-        nodes,
-        control_plane_taint,
-        audit,
-        api_port,
-    } = options;
-    let options = Options {
-        nodes,
-        control_plane_taint,
-        audit,
-        api_port,
-    };
+    let UpOptions { nodes, control_plane_taint, audit, api_port } = options;
+    let options = Options { nodes, control_plane_taint, audit, api_port };
     let started = Instant::now();
     let stage = |text: &str| eprintln!("rig up: {:5.1} s: {text}", started.elapsed().as_secs_f64());
     let rig = Rig::start_blocking(name, options, Request::Keep, &stage)?;
@@ -217,18 +202,10 @@ fn up(name: &str, options: UpOptions) -> Result<()> {
 
 fn down(name: &str, all: bool) -> Result<()> {
     let cache = Cache::open()?;
-    let rigs = if all {
-        RigPaths::all(&cache)?
-    } else {
-        vec![RigPaths::new(&cache, name)?]
-    };
+    let rigs = if all { RigPaths::all(&cache)? } else { vec![RigPaths::new(&cache, name)?] };
     for paths in rigs {
         let was_there = handle::down(&paths)?;
-        println!(
-            "rig {} {}",
-            paths.name(),
-            if was_there { "is down" } else { "was not up" }
-        );
+        println!("rig {} {}", paths.name(), if was_there { "is down" } else { "was not up" });
     }
     Ok(())
 }
@@ -253,18 +230,13 @@ fn status() -> Result<()> {
                     status.memory >> 20,
                     status.api_server,
                     status.holders,
-                    if status.kept {
-                        ", kept until `rig down`"
-                    } else {
-                        ""
-                    },
+                    if status.kept { ", kept until `rig down`" } else { "" },
                     status.supervisor
                 );
             }
-            Ok(None) => println!(
-                "{}: left by a killed supervisor; `rig down --name {0}` cleans up",
-                paths.name()
-            ),
+            Ok(None) => {
+                println!("{}: left by a killed supervisor; `rig down --name {0}` cleans up", paths.name())
+            }
             Err(error) => println!("{}: {error:#}", paths.name()),
         }
     }
@@ -286,9 +258,7 @@ fn load(name: &str, archive: &std::path::Path) -> Result<()> {
     let paths = paths(name)?;
     let status = handle::status(&paths)?
         .with_context(|| format!("no rig called {name} runs: `rig up --name {name}`"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for (node, _) in status.nodes.iter().filter(|(_, runs)| **runs) {
         let pid = std::fs::read_to_string(cluster::pid_file(&paths, node))?.parse()?;
         runtime
@@ -304,11 +274,7 @@ fn with(command: &[String]) -> Result<ExitCode> {
     let started = Instant::now();
     let stage = |text: &str| eprintln!("rig with: {:5.1} s: {text}", started.elapsed().as_secs_f64());
     let rig = Rig::start_blocking(&handle::shared_name(), Options::default(), Request::Hold, &stage)?;
-    eprintln!(
-        "rig with: {} is up ({} MiB)",
-        rig.name(),
-        rig.figures().memory >> 20
-    );
+    eprintln!("rig with: {} is up ({} MiB)", rig.name(), rig.figures().memory >> 20);
     // Ctrl-C reaches the command too; we outlive it to pass its status on.
     ignore_interrupts()?;
     let status = Command::new(program)
@@ -322,16 +288,11 @@ fn with(command: &[String]) -> Result<ExitCode> {
     drop(rig);
     // The caller finds nothing left when we return, unless somebody else holds the rig.
     handle::wait_for_end_unless_held(&paths(&name)?)?;
-    Ok(status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn ignore_interrupts() -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::spawn(move || {
         runtime.block_on(async {
             // Registering the handler is what keeps the signal from ending us.
@@ -346,9 +307,7 @@ fn supervise(name: &str) -> Result<()> {
     let paths = RigPaths::new(&cache, name)?;
     let options = handle::recorded_options(&paths)?;
     // One thread: the kernel ties machines to the thread that started them.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(supervisor::supervise(&cache, &paths, options))
 }
 

@@ -67,10 +67,7 @@ impl Namespace {
         let serial = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{prefix}-{started:08x}-{:x}-{serial}", std::process::id());
         let namespace = core::Namespace {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
             ..core::Namespace::default()
         };
         Api::<core::Namespace>::all(client.clone())
@@ -79,24 +76,14 @@ impl Namespace {
             .with_context(|| format!("cannot make the namespace {name}"))?;
         // Pods cannot be made before it exists, and only a controller manager would make it by itself.
         let account = core::ServiceAccount {
-            metadata: ObjectMeta {
-                name: Some("default".into()),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: Some("default".into()), ..ObjectMeta::default() },
             ..core::ServiceAccount::default()
         };
-        match Api::namespaced(client.clone(), &name)
-            .create(&PostParams::default(), &account)
-            .await
-        {
+        match Api::namespaced(client.clone(), &name).create(&PostParams::default(), &account).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => drop(other?),
         }
-        Ok(Self {
-            client,
-            name,
-            cleanup: None,
-        })
+        Ok(Self { client, name, cleanup: None })
     }
 
     pub(crate) fn deleted_by(mut self, kubectl: PathBuf, kubeconfig: PathBuf) -> Self {

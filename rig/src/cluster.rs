@@ -65,9 +65,7 @@ impl Cluster {
         stage: &dyn Fn(&str),
     ) -> Result<Self> {
         stage("starting the control plane");
-        let kube = build::go::KUBE
-            .find(cache)
-            .context("kube is not built: `rig build kube`")?;
+        let kube = build::go::KUBE.find(cache).context("kube is not built: `rig build kube`")?;
         let coredns = build::go::COREDNS
             .find(cache)
             .context("coredns is not built: `rig build coredns`")?
@@ -98,13 +96,7 @@ impl Cluster {
         // Machines come up while the API server does; kubelets start after it, because they wait long between attempts.
         stage("starting the nodes' machines");
         for number in 1..=cluster.options.nodes {
-            cluster.nodes.insert(
-                node_name(number),
-                NodeMachine {
-                    number,
-                    machine: None,
-                },
-            );
+            cluster.nodes.insert(node_name(number), NodeMachine { number, machine: None });
             cluster.start_machine(&node_name(number)).await?;
         }
         stage("waiting for the API server");
@@ -124,10 +116,7 @@ impl Cluster {
         cluster.wait_for_dns().await?;
         stage("waiting for the default service account");
         until(API_PATIENCE, "the default service account", async || {
-            Ok(Api::<ServiceAccount>::default_namespaced(client.clone())
-                .get_opt("default")
-                .await?
-                .is_some())
+            Ok(Api::<ServiceAccount>::default_namespaced(client.clone()).get_opt("default").await?.is_some())
         })
         .await?;
         if let Some(archive) = cluster.soperator_archive.clone() {
@@ -151,21 +140,13 @@ impl Cluster {
 
     /// Whether each node's machine runs.
     pub fn nodes(&self) -> BTreeMap<String, bool> {
-        self.nodes
-            .iter()
-            .map(|(name, node)| (name.clone(), node.machine.is_some()))
-            .collect()
+        self.nodes.iter().map(|(name, node)| (name.clone(), node.machine.is_some())).collect()
     }
 
     /// Bytes of memory of all machines.
     pub fn memory(&self) -> u64 {
         let nodes = self.nodes.values().filter_map(|node| node.machine.as_ref());
-        memory::of_machines(
-            &nodes
-                .chain([&self.control_plane])
-                .map(Machine::pid)
-                .collect::<Vec<_>>(),
-        )
+        memory::of_machines(&nodes.chain([&self.control_plane]).map(Machine::pid).collect::<Vec<_>>())
     }
 
     /// Waits for the end of the control plane's machine, which only happens when something is badly wrong.
@@ -176,9 +157,7 @@ impl Cluster {
     /// Ends a node as if its power failed.
     pub async fn stop_node(&mut self, name: &str) -> Result<()> {
         let node = self.node(name)?;
-        let Some(machine) = node.machine.take() else {
-            bail!("{name} is stopped already")
-        };
+        let Some(machine) = node.machine.take() else { bail!("{name} is stopped already") };
         let number = node.number;
         let _ = fs::remove_file(self.pid_file(name));
         machine.stop().await?;
@@ -224,9 +203,7 @@ impl Cluster {
         cgroups::remove(&cgroup)?;
         cgroups::create(&cgroup)?;
         let spec_file = self.prepare_node(name, number, &cgroup)?;
-        let mut machine = Machine::start(&spec_file)
-            .await
-            .with_context(|| format!("cannot start {name}"))?;
+        let mut machine = Machine::start(&spec_file).await.with_context(|| format!("cannot start {name}"))?;
         let plug = network::cable_commands(number, machine.pid());
         network::ip(self.control_plane.pid(), &plug).await?;
         network::ip(machine.pid(), &network::node_commands(number, self.options.nodes)).await?;
@@ -239,12 +216,7 @@ impl Cluster {
     /// Writes everything that a node reads, and returns the file that describes its machine.
     fn prepare_node(&self, name: &str, number: u8, cgroup: &str) -> Result<PathBuf> {
         let dir = self.paths.node(name);
-        let (run, lib, log, sysctl) = (
-            dir.join("run"),
-            dir.join("lib"),
-            dir.join("log"),
-            dir.join("sysctl"),
-        );
+        let (run, lib, log, sysctl) = (dir.join("run"), dir.join("lib"), dir.join("log"), dir.join("sysctl"));
         // As after a reboot.
         let _ = fs::remove_dir_all(&run);
         let own = lib.join(Path::new(NODE_DIR).strip_prefix("/var/lib")?);
@@ -270,34 +242,21 @@ impl Cluster {
         };
         let pause = pause_image()?;
         let kubeconfig = |user: &str, group: Option<&str>| {
-            self.files
-                .kubeconfig_for(&addresses::api_server_url(), user, group)
+            self.files.kubeconfig_for(&addresses::api_server_url(), user, group)
         };
         write_private(&own.join("containerd.toml"), &node.containerd_config(&pause))?;
         write_private(&own.join("cni/10-rig.conflist"), &node.cni_config().to_string())?;
         write_private(&own.join("kubelet.json"), &node.kubelet_config().to_string())?;
-        write_private(
-            &own.join("kube-proxy.json"),
-            &node.kube_proxy_config().to_string(),
-        )?;
+        write_private(&own.join("kube-proxy.json"), &node.kube_proxy_config().to_string())?;
         write_private(
             &own.join("kubelet.kubeconfig"),
             &kubeconfig(&format!("system:node:{name}"), Some("system:nodes"))?,
         )?;
-        write_private(
-            &own.join("kube-proxy.kubeconfig"),
-            &kubeconfig("system:kube-proxy", None)?,
-        )?;
+        write_private(&own.join("kube-proxy.kubeconfig"), &kubeconfig("system:kube-proxy", None)?)?;
         write_private(&own.join("ca.crt"), self.files.authority().certificate_pem())?;
         fs::write(own.join("resolv.conf"), components::resolv_conf())?;
-        let names = [
-            Name::Dns(name.to_string()),
-            Name::Ip(IpAddr::V4(addresses::node(number))),
-        ];
-        self.files
-            .authority()
-            .server(name, &names)?
-            .write(&own, "kubelet")?;
+        let names = [Name::Dns(name.to_string()), Name::Ip(IpAddr::V4(addresses::node(number)))];
+        self.files.authority().server(name, &names)?.write(&own, "kubelet")?;
 
         let bind = |source: PathBuf, target: PathBuf| Bind { source, target };
         let mut binds = vec![
@@ -309,11 +268,7 @@ impl Cluster {
             fs::write(&file, format!("{value}\n"))?;
             binds.push(bind(file, Path::new("/proc/sys").join(name)));
         }
-        binds.extend([
-            bind(log, "/var/log".into()),
-            bind(run, "/run".into()),
-            bind(lib, "/var/lib".into()),
-        ]);
+        binds.extend([bind(log, "/var/log".into()), bind(run, "/run".into()), bind(lib, "/var/lib".into())]);
         let spec = Spec {
             hostname: name.to_string(),
             binds,
@@ -329,37 +284,26 @@ impl Cluster {
         let names: Vec<&String> = self.nodes.keys().collect();
         let waited = until(NODES_PATIENCE, "the nodes to be Ready", async || {
             let ready = nodes.list(&Default::default()).await?.items;
-            Ok(names.iter().all(|name| {
-                ready
-                    .iter()
-                    .any(|node| node.name_any() == **name && is_ready(node))
-            }))
+            Ok(names.iter().all(|name| ready.iter().any(|node| node.name_any() == **name && is_ready(node))))
         });
         waited.await?;
         // A kubelet may not give itself this label.
         let label = json!({"metadata": {"labels": {CONTROL_PLANE_LABEL: ""}}});
-        nodes
-            .patch(&node_name(1), &PatchParams::default(), &Patch::Merge(label))
-            .await?;
+        nodes.patch(&node_name(1), &PatchParams::default(), &Patch::Merge(label)).await?;
         Ok(())
     }
 
     async fn wait_for_dns(&self) -> Result<()> {
         until(API_PATIENCE, "DNS to answer", async || {
-            forward::dns_answers(self.control_plane.pid())
-                .await
-                .map(|()| true)
+            forward::dns_answers(self.control_plane.pid()).await.map(|()| true)
         })
         .await
     }
 
     /// Imports an image archive into a node.
     async fn load(&self, node: &str, archive: &Path) -> Result<()> {
-        let machine = self
-            .nodes
-            .get(node)
-            .and_then(|node| node.machine.as_ref())
-            .context("the node is stopped")?;
+        let machine =
+            self.nodes.get(node).and_then(|node| node.machine.as_ref()).context("the node is stopped")?;
         load_image(machine.pid(), archive)
             .await
             .with_context(|| format!("cannot load {} into {node}", archive.display()))
@@ -423,10 +367,9 @@ fn control_plane_spec(
 ) -> Result<Spec> {
     let dir = paths.control_plane();
     let path = |name: &str| dir.join(name).display().to_string();
-    let audit = options.audit.then(|| Audit {
-        policy: path("audit-policy.json"),
-        log: paths.audit_log().display().to_string(),
-    });
+    let audit = options
+        .audit
+        .then(|| Audit { policy: path("audit-policy.json"), log: paths.audit_log().display().to_string() });
     if let Some(audit) = &audit {
         fs::write(&audit.policy, components::audit_policy().to_string())?;
     }
@@ -447,10 +390,7 @@ fn control_plane_spec(
         write_private(&file, &files.kubeconfig_for(&server, user, None)?)?;
         Ok(file.display().to_string())
     };
-    write_private(
-        &dir.join("Corefile"),
-        &components::corefile(&kubeconfig(base_objects::DNS_USER)?),
-    )?;
+    write_private(&dir.join("Corefile"), &components::corefile(&kubeconfig(base_objects::DNS_USER)?))?;
     let programs = vec![
         plane.etcd(),
         plane.api_server(),
@@ -491,12 +431,7 @@ fn is_ready(node: &Node) -> bool {
         .iter()
         .flatten()
         .any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    ready
-        && status
-            .addresses
-            .iter()
-            .flatten()
-            .any(|address| address.type_ == "InternalIP")
+    ready && status.addresses.iter().flatten().any(|address| address.type_ == "InternalIP")
 }
 
 async fn until(patience: Duration, what: &str, condition: impl AsyncFn() -> Result<bool>) -> Result<()> {

@@ -16,10 +16,7 @@ pub struct Program {
 
 impl Program {
     fn new(name: &str, file: String, arguments: Vec<String>) -> Self {
-        Self {
-            name: name.to_string(),
-            command: std::iter::once(file).chain(arguments).collect(),
-        }
+        Self { name: name.to_string(), command: std::iter::once(file).chain(arguments).collect() }
     }
 }
 
@@ -96,16 +93,10 @@ impl ControlPlane<'_> {
             format!("--tls-cert-file={}", file("apiserver.crt")),
             format!("--tls-private-key-file={}", file("apiserver.key")),
             format!("--kubelet-certificate-authority={}", file("ca.crt")),
-            format!(
-                "--kubelet-client-certificate={}",
-                file("apiserver-kubelet-client.crt")
-            ),
+            format!("--kubelet-client-certificate={}", file("apiserver-kubelet-client.crt")),
             format!("--kubelet-client-key={}", file("apiserver-kubelet-client.key")),
             "--kubelet-preferred-address-types=InternalIP".into(),
-            format!(
-                "--service-account-issuer=https://kubernetes.default.svc.{}",
-                addresses::CLUSTER_DOMAIN
-            ),
+            format!("--service-account-issuer=https://kubernetes.default.svc.{}", addresses::CLUSTER_DOMAIN),
             format!("--service-account-signing-key-file={}", file("sa.key")),
             format!("--service-account-key-file={}", file("sa.pub")),
             format!("--requestheader-client-ca-file={}", file("front-proxy-ca.crt")),
@@ -176,11 +167,7 @@ impl ControlPlane<'_> {
 
 /// CoreDNS, from its program and the path of its Corefile.
 pub fn coredns(program: &str, corefile: &str) -> Program {
-    Program::new(
-        "coredns",
-        program.to_string(),
-        vec!["-conf".into(), corefile.to_string()],
-    )
+    Program::new("coredns", program.to_string(), vec!["-conf".into(), corefile.to_string()])
 }
 
 /// The cluster's DNS zones; every other name does not exist, because nothing can leave the rig.
@@ -255,11 +242,7 @@ impl Node<'_> {
 
     /// kube-proxy.
     pub fn kube_proxy(&self) -> Program {
-        kube(
-            NODE_BIN,
-            "kube-proxy",
-            vec![format!("--config={NODE_DIR}/kube-proxy.json")],
-        )
+        kube(NODE_BIN, "kube-proxy", vec![format!("--config={NODE_DIR}/kube-proxy.json")])
     }
 
     /// Configuration of containerd, for images that are already there.

@@ -51,9 +51,7 @@ impl ControlPlane {
     /// One control plane for all tests of this process, each in its own namespace. It has a controller manager.
     pub async fn shared() -> Result<&'static Self> {
         static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
-        SHARED
-            .get_or_try_init(|| async { Self::start().await?.with_controller_manager() })
-            .await
+        SHARED.get_or_try_init(|| async { Self::start().await?.with_controller_manager() }).await
     }
 
     /// Starts a control plane that is not the usual one.
@@ -74,10 +72,8 @@ impl ControlPlane {
         let (dir, lock) = new_directory(&cache.root().join("control-planes"))?;
         let files = ControlPlaneFiles::create(&dir.join("pki"), &addresses::api_server_names())?;
         let path = |name: &str| dir.join(name).display().to_string();
-        let audit = options.audit.then(|| Audit {
-            policy: path("audit-policy.json"),
-            log: path("audit.log"),
-        });
+        let audit =
+            options.audit.then(|| Audit { policy: path("audit-policy.json"), log: path("audit.log") });
         if let Some(audit) = &audit {
             fs::write(&audit.policy, components::audit_policy().to_string())?;
         }
@@ -108,10 +104,8 @@ impl ControlPlane {
         };
         started.spawn(plane.etcd())?;
         started.spawn(plane.api_server())?;
-        client::wait_until_ready(&started.client().await?, START_PATIENCE, || {
-            started.check_children()
-        })
-        .await?;
+        client::wait_until_ready(&started.client().await?, START_PATIENCE, || started.check_children())
+            .await?;
         Ok(started)
     }
 
@@ -149,10 +143,7 @@ impl ControlPlane {
 
     fn spawn(&self, program: Program) -> Result<()> {
         let child = spawn_bound(&program, &self.log(&program))?;
-        self.children
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .push((program, child));
+        self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((program, child));
         Ok(())
     }
 
@@ -161,10 +152,7 @@ impl ControlPlane {
     }
 
     fn check_children(&self) -> Result<()> {
-        let mut children = self
-            .children
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut children = self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (program, child) in children.iter_mut() {
             if let Some(status) = child.try_wait()? {
                 bail!(
@@ -180,10 +168,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        let children = self
-            .children
-            .get_mut()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let children = self.children.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (_, child) in children.iter_mut() {
             // Ended already, perhaps.
             let _ = child.kill();
@@ -199,9 +184,7 @@ impl Drop for ControlPlane {
 /// Directory with etcd and kube-apiserver: the one of `KUBEBUILDER_ASSETS` if it holds both, else our own.
 fn programs(cache: &Cache) -> Result<PathBuf> {
     if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from)
-        && ["etcd", "kube-apiserver"]
-            .iter()
-            .all(|name| assets.join(name).exists())
+        && ["etcd", "kube-apiserver"].iter().all(|name| assets.join(name).exists())
     {
         return Ok(assets);
     }
@@ -220,11 +203,7 @@ fn new_directory(parent: &Path) -> Result<(PathBuf, Flock<fs::File>)> {
                 .with_context(|| format!("cannot remove the stale {}", path.display()))?;
         }
     }
-    let dir = parent.join(format!(
-        "{}-{}",
-        std::process::id(),
-        COUNTER.fetch_add(1, Ordering::Relaxed)
-    ));
+    let dir = parent.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
     fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let lock = cache::try_lock(&dir.join(".lock"))?.context("a new directory is locked already")?;
     Ok((dir, lock))

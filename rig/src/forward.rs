@@ -40,21 +40,18 @@ pub fn listen(port: u16) -> Result<TcpListener> {
 pub fn forward(listener: TcpListener, pid: u32, target: SocketAddr) -> Result<()> {
     listener.set_nonblocking(true)?;
     in_network_of(pid, move || -> Result<()> {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?
-            .block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener)?;
-                loop {
-                    let (mut outside, _) = listener.accept().await?;
-                    tokio::spawn(async move {
-                        // The client sees a closed connection either way.
-                        if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
-                            let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
-                        }
-                    });
-                }
-            })
+        tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            loop {
+                let (mut outside, _) = listener.accept().await?;
+                tokio::spawn(async move {
+                    // The client sees a closed connection either way.
+                    if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
+                        let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+                    }
+                });
+            }
+        })
     })?;
     Ok(())
 }
@@ -73,9 +70,7 @@ pub async fn dns_answers(pid: u32) -> Result<()> {
         }
         Ok(())
     })?;
-    tokio::task::spawn_blocking(move || thread.join())
-        .await?
-        .unwrap_or_else(|_| bail!("asking DNS panicked"))
+    tokio::task::spawn_blocking(move || thread.join()).await?.unwrap_or_else(|_| bail!("asking DNS panicked"))
 }
 
 /// A query for the address (type A, class IN) of `name`.
@@ -104,9 +99,7 @@ mod tests {
     #[test]
     fn a_taken_port_is_told_with_the_flag_that_helps() {
         let taken = listen(0).unwrap();
-        let error = listen(taken.local_addr().unwrap().port())
-            .unwrap_err()
-            .to_string();
+        let error = listen(taken.local_addr().unwrap().port()).unwrap_err().to_string();
         assert!(error.contains("--api-port"), "{error}");
     }
 
@@ -117,9 +110,6 @@ mod tests {
         answer[7] = 1;
         assert!(dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE));
         answer[3] = 3;
-        assert!(
-            !dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE),
-            "NXDOMAIN"
-        );
+        assert!(!dns_answer_holds(&answer, addresses::KUBERNETES_SERVICE), "NXDOMAIN");
     }
 }

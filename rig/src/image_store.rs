@@ -18,10 +18,8 @@ const PART: &str = "image-store";
 /// Where the store lies inside its entry: containerd's root directory.
 const ROOT: &str = "containerd";
 /// containerd's own databases, which each node writes to.
-const DATABASES: &[&str] = &[
-    "io.containerd.metadata.v1.bolt/meta.db",
-    "io.containerd.snapshotter.v1.overlayfs/metadata.db",
-];
+const DATABASES: &[&str] =
+    &["io.containerd.metadata.v1.bolt/meta.db", "io.containerd.snapshotter.v1.overlayfs/metadata.db"];
 
 /// The namespace in which the kubelet's images live.
 pub const CONTAINERD_NAMESPACE: &str = "k8s.io";
@@ -44,10 +42,7 @@ pub fn find_or_build(cache: &Cache, verify: bool, say: &dyn Fn(&str)) -> Result<
 }
 
 fn built_images(cache: &Cache) -> Result<Option<Vec<Built>>> {
-    Ok(image::recipes()?
-        .iter()
-        .map(|recipe| image::find(cache, recipe))
-        .collect())
+    Ok(image::recipes()?.iter().map(|recipe| image::find(cache, recipe)).collect())
 }
 
 fn key(images: &[Built]) -> String {
@@ -57,11 +52,8 @@ fn key(images: &[Built]) -> String {
 /// Lets a private containerd import all images. It runs in a mount namespace of its own, because unpacking mounts.
 fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     let work = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let (config, socket, log) = (
-        work.path().join("config.toml"),
-        work.path().join("containerd.sock"),
-        work.path().join("log"),
-    );
+    let (config, socket, log) =
+        (work.path().join("config.toml"), work.path().join("containerd.sock"), work.path().join("log"));
     fs::write(
         &config,
         format!(
@@ -73,14 +65,7 @@ fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     let log_file = fs::File::create(&log)?;
     say("starting a private containerd");
     let mut containerd = Command::new("unshare")
-        .args([
-            "--mount",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "containerd",
-            "--config",
-        ])
+        .args(["--mount", "--pid", "--fork", "--kill-child", "containerd", "--config"])
         .arg(&config)
         .stdin(Stdio::null())
         .stdout(log_file.try_clone()?)
@@ -119,11 +104,7 @@ fn import(socket: &Path, archive: &Path) -> Result<()> {
         .output()
         .context("cannot run ctr")?;
     if !output.status.success() {
-        bail!(
-            "cannot unpack {}: {}",
-            archive.display(),
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("cannot unpack {}: {}", archive.display(), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
@@ -137,11 +118,7 @@ pub fn copy_to(store: &Path, target: &Path) -> Result<()> {
         .status()
         .context("cannot run cp")?;
     if !status.success() {
-        bail!(
-            "cannot link {} to {}: both must lie on one file system",
-            store.display(),
-            target.display()
-        );
+        bail!("cannot link {} to {}: both must lie on one file system", store.display(), target.display());
     }
     for database in DATABASES {
         let (from, to) = (store.join(database), target.join(database));

@@ -81,19 +81,12 @@ impl Machine {
                 .await?
                 .context("a machine ended while it started; its reason is in the supervisor's log")
         };
-        let init_pid = next()
-            .await?
-            .parse()
-            .context("a machine did not tell its process id")?;
+        let init_pid = next().await?.parse().context("a machine did not tell its process id")?;
         let ready = next().await?;
         if ready != "ready" {
             bail!("a machine said {ready:?} instead of \"ready\"");
         }
-        Ok(Self {
-            outside,
-            commands,
-            init_pid,
-        })
+        Ok(Self { outside, commands, init_pid })
     }
 
     /// Process id of the machine's process 1, by which its namespaces are found.
@@ -129,10 +122,7 @@ impl Machine {
         {
             return Err(error).context("cannot end a machine");
         }
-        self.outside
-            .wait()
-            .await
-            .context("cannot wait for a machine's end")?;
+        self.outside.wait().await.context("cannot wait for a machine's end")?;
         Ok(())
     }
 }
@@ -180,14 +170,8 @@ pub fn run_init(spec_file: &Path) -> Result<()> {
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make / private")?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("cannot mount /proc")?;
     for Bind { source, target } in &spec.binds {
-        mount(
-            Some(source),
-            target,
-            none,
-            MsFlags::MS_BIND | MsFlags::MS_REC,
-            none,
-        )
-        .with_context(|| format!("cannot bind {} to {}", source.display(), target.display()))?;
+        mount(Some(source), target, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
+            .with_context(|| format!("cannot bind {} to {}", source.display(), target.display()))?;
     }
     if spec.shared_mounts {
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SHARED, none).context("cannot make / shared")?;
@@ -221,16 +205,8 @@ struct Programs {
 impl Programs {
     fn new(spec: Spec) -> Result<Self> {
         fs::create_dir_all(&spec.log_dir)?;
-        let known = spec
-            .programs
-            .into_iter()
-            .map(|program| (program.name.clone(), program))
-            .collect();
-        Ok(Self {
-            known,
-            running: Mutex::default(),
-            log_dir: spec.log_dir,
-        })
+        let known = spec.programs.into_iter().map(|program| (program.name.clone(), program)).collect();
+        Ok(Self { known, running: Mutex::default(), log_dir: spec.log_dir })
     }
 
     fn start(&self, name: &str) {
@@ -270,11 +246,8 @@ impl Programs {
         loop {
             match waitpid(None, None) {
                 Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                    let name = self
-                        .running
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .remove(&pid.as_raw());
+                    let name =
+                        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid.as_raw());
                     if let Some(name) = name {
                         self.log(&format!("{name} ended; starting it again"));
                         let programs = Arc::clone(&self);
@@ -293,10 +266,7 @@ impl Programs {
 
     fn log(&self, text: &str) {
         let line = format!("{} {text}\n", jiff::Timestamp::now());
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(self.log_dir.join("init.log"));
+        let file = OpenOptions::new().create(true).append(true).open(self.log_dir.join("init.log"));
         // There is nobody to tell when the log itself cannot be written.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }

@@ -6,10 +6,7 @@ use std::fs;
 /// Bytes of all processes in the pid namespaces of the processes `inits`, and of this one; shared pages count once.
 pub fn of_machines(inits: &[u32]) -> u64 {
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let wanted: BTreeSet<_> = inits
-        .iter()
-        .filter_map(|pid| namespace(&pid.to_string()))
-        .collect();
+    let wanted: BTreeSet<_> = inits.iter().filter_map(|pid| namespace(&pid.to_string())).collect();
     let own = std::process::id().to_string();
     let pids = fs::read_dir("/proc")
         .into_iter()
@@ -26,9 +23,7 @@ pub fn of_machines(inits: &[u32]) -> u64 {
 }
 
 fn proportional_kib(smaps_rollup: &str) -> Option<u64> {
-    smaps_rollup
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok())
+    smaps_rollup.lines().find_map(|line| line.strip_prefix("Pss:")?.split_whitespace().next()?.parse().ok())
 }
 
 #[cfg(test)]

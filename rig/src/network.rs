@@ -52,12 +52,7 @@ pub fn node_commands(number: u8, nodes: u8) -> String {
         addresses::CONTROL_PLANE
     );
     for other in (1..=nodes).filter(|other| *other != number) {
-        let _ = writeln!(
-            text,
-            "route add {} via {}",
-            addresses::pod_cidr(other),
-            addresses::node(other)
-        );
+        let _ = writeln!(text, "route add {} via {}", addresses::pod_cidr(other), addresses::node(other));
     }
     text
 }
@@ -76,10 +71,7 @@ pub async fn ip(pid: u32, commands: &str) -> Result<()> {
     }
     let output = child.wait_with_output().await?;
     if !output.status.success() {
-        bail!(
-            "cannot set up the network: {}\n{commands}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+        bail!("cannot set up the network: {}\n{commands}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }
@@ -93,10 +85,7 @@ mod tests {
         let commands = node_commands(2, 3);
         assert!(commands.contains("route add 10.244.1.0/24 via 10.10.0.11\n"));
         assert!(commands.contains("route add 10.244.3.0/24 via 10.10.0.13\n"));
-        assert!(
-            !commands.contains("10.244.2.0/24"),
-            "its own pods hang on its own bridge"
-        );
+        assert!(!commands.contains("10.244.2.0/24"), "its own pods hang on its own bridge");
         assert!(!commands.contains("default"), "nothing may leave the rig");
     }
 }

@@ -26,10 +26,7 @@ impl RigPaths {
                 "{name:?} is not a name for a rig: 1 to {MAX_NAME} lower-case letters, digits and hyphens, not starting with one"
             );
         }
-        Ok(Self {
-            name: name.to_string(),
-            parent: cache.root().join("rigs"),
-        })
+        Ok(Self { name: name.to_string(), parent: cache.root().join("rigs") })
     }
 
     /// The paths of every rig that runs or left something behind.
@@ -47,10 +44,7 @@ impl RigPaths {
         }
         names.sort();
         // What is not a rig's name is not a rig's directory: those of failed starts, for one.
-        Ok(names
-            .iter()
-            .filter_map(|name| Self::new(cache, name).ok())
-            .collect())
+        Ok(names.iter().filter_map(|name| Self::new(cache, name).ok()).collect())
     }
 
     /// The rig's name.
@@ -115,24 +109,15 @@ impl RigPaths {
 
     /// Names of the nodes that have a directory.
     pub fn known_nodes(&self) -> Vec<String> {
-        let items = fs::read_dir(self.root().join("nodes"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut names: Vec<String> = items
-            .filter_map(|item| item.file_name().into_string().ok())
-            .collect();
+        let items = fs::read_dir(self.root().join("nodes")).into_iter().flatten().flatten();
+        let mut names: Vec<String> = items.filter_map(|item| item.file_name().into_string().ok()).collect();
         names.sort();
         names
     }
 
     /// The root cgroup of one node: rigs of another cache may have the same name.
     pub fn cgroup(&self, node: &str) -> String {
-        format!(
-            "rig-{}-{}-{node}",
-            self.name,
-            &key_of([self.parent.as_os_str().as_encoded_bytes()])[..6]
-        )
+        format!("rig-{}-{}-{node}", self.name, &key_of([self.parent.as_os_str().as_encoded_bytes()])[..6])
     }
 
     /// The parent of all rigs, made if need be.

@@ -47,10 +47,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let certificate_pem = params.self_signed(&key)?.pem();
-        Ok(Self {
-            issuer: Issuer::new(params, key),
-            certificate_pem,
-        })
+        Ok(Self { issuer: Issuer::new(params, key), certificate_pem })
     }
 
     /// The authority's own certificate, which clients trust.
@@ -76,9 +73,7 @@ impl Authority {
         for name in names {
             params.subject_alt_names.push(match name {
                 Name::Dns(name) => SanType::DnsName(
-                    name.clone()
-                        .try_into()
-                        .with_context(|| format!("{name:?} is not a DNS name"))?,
+                    name.clone().try_into().with_context(|| format!("{name:?} is not a DNS name"))?,
                 ),
                 Name::Ip(address) => SanType::IpAddress(*address),
             });
@@ -90,11 +85,10 @@ impl Authority {
     fn sign(&self, mut params: CertificateParams) -> Result<Identity> {
         let key = KeyPair::generate()?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // Python's and newer OpenSSL's strict checks want it.
+        params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer)?;
-        Ok(Identity {
-            certificate_pem: certificate.pem(),
-            key_pem: key.serialize_pem(),
-        })
+        Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 }
 
@@ -151,22 +145,15 @@ impl ControlPlaneFiles {
         write_private(&dir.join("ca.crt"), authority.certificate_pem())?;
         write_private(&dir.join("ca.key"), &authority.issuer.key().serialize_pem())?;
         write_private(&dir.join("front-proxy-ca.crt"), front_proxy.certificate_pem())?;
-        authority
-            .server("kube-apiserver", names)?
-            .write(dir, "apiserver")?;
+        authority.server("kube-apiserver", names)?.write(dir, "apiserver")?;
         authority
             .client("kube-apiserver-kubelet-client", Some(MASTERS))?
             .write(dir, "apiserver-kubelet-client")?;
-        front_proxy
-            .client("front-proxy-client", None)?
-            .write(dir, "front-proxy-client")?;
+        front_proxy.client("front-proxy-client", None)?.write(dir, "front-proxy-client")?;
         let service_accounts = KeyPair::generate()?;
         write_private(&dir.join("sa.key"), &service_accounts.serialize_pem())?;
         write_private(&dir.join("sa.pub"), &service_accounts.public_key_pem())?;
-        Ok(Self {
-            dir: dir.to_path_buf(),
-            authority,
-        })
+        Ok(Self { dir: dir.to_path_buf(), authority })
     }
 
     /// The authority that signs clients and servers.
@@ -181,11 +168,7 @@ impl ControlPlaneFiles {
 
     /// A kubeconfig for `user` in `group`, as text.
     pub fn kubeconfig_for(&self, server: &str, user: &str, group: Option<&str>) -> Result<String> {
-        Ok(kubeconfig(
-            server,
-            &self.authority,
-            &self.authority.client(user, group)?,
-        ))
+        Ok(kubeconfig(server, &self.authority, &self.authority.client(user, group)?))
     }
 
     /// The kubeconfig of someone who may do everything.

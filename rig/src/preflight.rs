@@ -49,16 +49,8 @@ const KERNEL_FEATURES: &[(&str, &str, &str)] = &[
         "true",
         "a kernel with CONFIG_NAMESPACES and all kinds below it",
     ),
-    (
-        "virtual ethernet cables",
-        "ip link add rig0 type veth peer name rig1",
-        "`modprobe veth`",
-    ),
-    (
-        "network bridges",
-        "ip link add rig0 type bridge",
-        "`modprobe bridge`",
-    ),
+    ("virtual ethernet cables", "ip link add rig0 type veth peer name rig1", "`modprobe veth`"),
+    ("network bridges", "ip link add rig0 type bridge", "`modprobe bridge`"),
     ("nftables", "nft add table ip rig", "`modprobe nf_tables`"),
     (
         "overlay file systems",
@@ -72,9 +64,7 @@ const KERNEL_FEATURES: &[(&str, &str, &str)] = &[
 fn kernel() -> Result<()> {
     for (feature, command, remedy) in KERNEL_FEATURES {
         let output = Command::new("unshare")
-            .args([
-                "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", command,
-            ])
+            .args(["--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", command])
             .output()
             .context("cannot run unshare (package util-linux)")?;
         if !output.status.success() {

@@ -23,12 +23,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            nodes: 2,
-            control_plane_taint: false,
-            audit: false,
-            api_port: 0,
-        }
+        Self { nodes: 2, control_plane_taint: false, audit: false, api_port: 0 }
     }
 }
 

@@ -24,20 +24,14 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
 /// Serves claims and volumes until the runtime ends. `directory` is what nodes see as [`VOLUMES_DIR`].
 pub async fn run(client: Client, directory: PathBuf) {
-    let claims = watcher(
-        Api::<PersistentVolumeClaim>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .applied_objects()
-    .map_ok(Change::Claim);
-    let volumes = watcher(
-        Api::<PersistentVolume>::all(client.clone()),
-        watcher::Config::default(),
-    )
-    .default_backoff()
-    .applied_objects()
-    .map_ok(Change::Volume);
+    let claims = watcher(Api::<PersistentVolumeClaim>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .applied_objects()
+        .map_ok(Change::Claim);
+    let volumes = watcher(Api::<PersistentVolume>::all(client.clone()), watcher::Config::default())
+        .default_backoff()
+        .applied_objects()
+        .map_ok(Change::Volume);
     let mut changes = futures::stream::select(claims.boxed(), volumes.boxed());
     while let Some(change) = changes.next().await {
         let outcome = match change {
@@ -60,10 +54,7 @@ fn waits_for_us(claim: &PersistentVolumeClaim) -> bool {
     let bound = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
     !bound
         && claim.metadata.deletion_timestamp.is_none()
-        && claim
-            .annotations()
-            .get(WAITS_FOR)
-            .is_some_and(|by| by == PROVISIONER)
+        && claim.annotations().get(WAITS_FOR).is_some_and(|by| by == PROVISIONER)
 }
 
 async fn provision(client: &Client, directory: &Path, claim: &PersistentVolumeClaim) -> Result<()> {
@@ -73,14 +64,9 @@ async fn provision(client: &Client, directory: &Path, claim: &PersistentVolumeCl
     let spec = claim.spec.as_ref().context("a claim without a spec")?;
     let uid = claim.uid().context("a claim without a uid")?;
     let name = format!("pvc-{uid}");
-    let class = spec
-        .storage_class_name
-        .as_deref()
-        .context("a claim without a class")?;
-    let class = Api::<StorageClass>::all(client.clone())
-        .get(class)
-        .await
-        .context("cannot read the StorageClass")?;
+    let class = spec.storage_class_name.as_deref().context("a claim without a class")?;
+    let class =
+        Api::<StorageClass>::all(client.clone()).get(class).await.context("cannot read the StorageClass")?;
     let made = directory.join(&name);
     fs::create_dir_all(&made).with_context(|| format!("cannot make {}", made.display()))?;
     fs::set_permissions(&made, fs::Permissions::from_mode(0o777))?;
@@ -92,10 +78,7 @@ async fn provision(client: &Client, directory: &Path, claim: &PersistentVolumeCl
         },
         spec: Some(PersistentVolumeSpec {
             access_modes: spec.access_modes.clone(),
-            capacity: spec
-                .resources
-                .as_ref()
-                .and_then(|resources| resources.requests.clone()),
+            capacity: spec.resources.as_ref().and_then(|resources| resources.requests.clone()),
             claim_ref: Some(ObjectReference {
                 api_version: Some("v1".into()),
                 kind: Some("PersistentVolumeClaim".into()),
@@ -115,32 +98,18 @@ async fn provision(client: &Client, directory: &Path, claim: &PersistentVolumeCl
         }),
         ..PersistentVolume::default()
     };
-    match Api::<PersistentVolume>::all(client.clone())
-        .create(&PostParams::default(), &volume)
-        .await
-    {
+    match Api::<PersistentVolume>::all(client.clone()).create(&PostParams::default(), &volume).await {
         // The claim was seen twice before the volume was bound to it.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        other => other
-            .map(drop)
-            .with_context(|| format!("cannot make the volume {name}")),
+        other => other.map(drop).with_context(|| format!("cannot make the volume {name}")),
     }
 }
 
 async fn reclaim(client: &Client, directory: &Path, volume: &PersistentVolume) -> Result<()> {
-    let released = volume
-        .status
-        .as_ref()
-        .is_some_and(|status| status.phase.as_deref() == Some("Released"));
-    let delete = volume
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref())
+    let released = volume.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Released"));
+    let delete = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref())
         == Some("Delete");
-    let ours = volume
-        .annotations()
-        .get(PROVISIONED_BY)
-        .is_some_and(|by| by == PROVISIONER);
+    let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
     if !(released && delete && ours) || volume.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
@@ -150,13 +119,8 @@ async fn reclaim(client: &Client, directory: &Path, volume: &PersistentVolume) -
         fs::remove_dir_all(directory.join(&name))
             .with_context(|| format!("cannot remove the content of {name}"))?;
     }
-    match Api::<PersistentVolume>::all(client.clone())
-        .delete(&name, &DeleteParams::default())
-        .await
-    {
+    match Api::<PersistentVolume>::all(client.clone()).delete(&name, &DeleteParams::default()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => other
-            .map(drop)
-            .with_context(|| format!("cannot delete the volume {name}")),
+        other => other.map(drop).with_context(|| format!("cannot delete the volume {name}")),
     }
 }

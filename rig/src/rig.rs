@@ -43,9 +43,7 @@ impl Rig {
     /// The rig that all tests of a run share: two nodes, started by the first that asks, ended with the last that holds it.
     pub async fn shared() -> Result<&'static Self> {
         static SHARED: OnceCell<Rig> = OnceCell::const_new();
-        SHARED
-            .get_or_try_init(async || Self::start(&shared_name(), Options::default()).await)
-            .await
+        SHARED.get_or_try_init(async || Self::start(&shared_name(), Options::default()).await).await
     }
 
     /// A rig of its own, for a test that breaks things. Joins the rig of that name if it runs.
@@ -65,26 +63,22 @@ impl Rig {
         let cache = Cache::open()?;
         let paths = RigPaths::new(&cache, name)?;
         if options.nodes == 0 || options.nodes > crate::addresses::MAX_NODES {
-            bail!(
-                "a rig has 1 to {} nodes, not {}",
-                crate::addresses::MAX_NODES,
-                options.nodes
-            );
+            bail!("a rig has 1 to {} nodes, not {}", crate::addresses::MAX_NODES, options.nodes);
         }
         preflight::root()?;
         let hold = connect_or_start(&cache, &paths, &options)?;
-        let figures = wait_until_ready(&hold, &request, stage).with_context(|| {
-            format!(
-                "the rig {name} did not start; logs: {}",
-                paths.failed_logs().display()
-            )
-        })?;
-        Ok(Self {
-            cache,
-            paths,
-            figures,
-            _hold: hold,
-        })
+        let figures = match wait_until_ready(&hold, &request, stage) {
+            Ok(figures) => figures,
+            Err(error) => {
+                // Its supervisor cleans up; whoever reads the error finds nothing left but the logs.
+                drop(hold);
+                let _ = wait_for_supervisors_end(&paths);
+                let logs = paths.failed_logs();
+                return Err(error)
+                    .context(format!("the rig {name} did not start (logs: {})", logs.display()));
+            }
+        };
+        Ok(Self { cache, paths, figures, _hold: hold })
     }
 
     /// The rig's name.
@@ -110,9 +104,7 @@ impl Rig {
     /// A namespace of its own for one test; deleted when the value is dropped.
     pub async fn namespace(&self, prefix: &str) -> Result<Namespace> {
         let kubectl = build::go_program(&self.cache, &build::go::KUBE)?.join("kubectl");
-        Ok(Namespace::create(self.client().await?, prefix)
-            .await?
-            .deleted_by(kubectl, self.kubeconfig()))
+        Ok(Namespace::create(self.client().await?, prefix).await?.deleted_by(kubectl, self.kubeconfig()))
     }
 
     /// `kubectl` for this rig.
@@ -242,9 +234,7 @@ pub fn exec(paths: &RigPaths, node: &str, program: &str) -> Result<Command> {
         bail!("no node is called {node:?}; the nodes are {}", known.join(", "));
     };
     let mut command = Command::new("nsenter");
-    command.args([
-        "--target", &pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--wd=/", "--", program,
-    ]);
+    command.args(["--target", &pid, "--mount", "--net", "--pid", "--uts", "--ipc", "--wd=/", "--", program]);
     Ok(command)
 }
 
@@ -318,14 +308,7 @@ fn connect_or_start(cache: &Cache, paths: &RigPaths, options: &Options) -> Resul
 fn check_options(paths: &RigPaths, wanted: &Options) -> Result<()> {
     let has = recorded_options(paths)?;
     let same_port = wanted.api_port == 0 || wanted.api_port == has.api_port;
-    if (Options {
-        api_port: 0,
-        ..has.clone()
-    }) != (Options {
-        api_port: 0,
-        ..wanted.clone()
-    }) || !same_port
-    {
+    if (Options { api_port: 0, ..has.clone() }) != (Options { api_port: 0, ..wanted.clone() }) || !same_port {
         bail!(
             "a rig called {0} runs with other settings ({has:?}): end it with `rig down --name {0}`, or use another name",
             paths.name()
@@ -335,10 +318,7 @@ fn check_options(paths: &RigPaths, wanted: &Options) -> Result<()> {
 }
 
 fn start_supervisor(paths: &RigPaths) -> Result<UnixStream> {
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(paths.supervisor_log())?;
+    let log = OpenOptions::new().create(true).append(true).open(paths.supervisor_log())?;
     let mut child = Command::new(program()?)
         .args(["--name", paths.name(), supervisor::COMMAND])
         .current_dir("/")
@@ -353,16 +333,10 @@ fn start_supervisor(paths: &RigPaths) -> Result<UnixStream> {
             return Ok(stream);
         }
         if let Some(status) = child.try_wait()? {
-            bail!(
-                "the rig's supervisor ended ({status}):\n{}",
-                tail(&paths.supervisor_log(), 10)
-            );
+            bail!("the rig's supervisor ended ({status}):\n{}", tail(&paths.supervisor_log(), 10));
         }
         if Instant::now() > deadline {
-            bail!(
-                "the rig's supervisor does not answer:\n{}",
-                tail(&paths.supervisor_log(), 10)
-            );
+            bail!("the rig's supervisor does not answer:\n{}", tail(&paths.supervisor_log(), 10));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -387,11 +361,8 @@ fn wait_for_supervisors_end(paths: &RigPaths) -> Result<()> {
 /// Cleans up after every rig whose supervisor was killed. The caller holds the start lock of `own`.
 fn remove_stale(cache: &Cache, own: &RigPaths) -> Result<()> {
     for paths in RigPaths::all(cache)? {
-        let start_lock = if paths.name() == own.name() {
-            None
-        } else {
-            Some(cache::try_lock(&paths.start_lock())?)
-        };
+        let start_lock =
+            if paths.name() == own.name() { None } else { Some(cache::try_lock(&paths.start_lock())?) };
         let being_started = matches!(start_lock, Some(None));
         if !being_started && cache::try_lock(&paths.supervisor_lock())?.is_some() {
             supervisor::clean_up(&paths, false)?;
@@ -401,7 +372,7 @@ fn remove_stale(cache: &Cache, own: &RigPaths) -> Result<()> {
 }
 
 /// The program `rig`: this one, the one that the environment names, or one that Cargo makes now.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     if this.file_name().is_some_and(|name| name == "rig") {
         return Ok(this);
@@ -411,16 +382,7 @@ fn program() -> Result<PathBuf> {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "rig",
-            "--bin",
-            "rig",
-            "--message-format",
-            "json",
-        ])
+        .args(["build", "--quiet", "--package", "rig", "--bin", "rig", "--message-format", "json"])
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .stdin(Stdio::null())
         .output()

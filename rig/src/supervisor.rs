@@ -131,15 +131,9 @@ async fn serve(
             }
         }
     };
-    let figures = Figures {
-        seconds: started.elapsed().as_secs_f64(),
-        memory: cluster.memory(),
-    };
+    let figures = Figures { seconds: started.elapsed().as_secs_f64(), memory: cluster.memory() };
     eprintln!("{:7.2} s: ready", figures.seconds);
-    tokio::spawn(provisioner::run(
-        client::client(&paths.kubeconfig()).await?,
-        paths.volumes(),
-    ));
+    tokio::spawn(provisioner::run(client::client(&paths.kubeconfig()).await?, paths.volumes()));
     phase.send_replace(Phase::Ready(figures));
 
     let mut down = None;

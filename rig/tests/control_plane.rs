@@ -18,19 +18,9 @@ async fn tests_share_one_control_plane_and_have_a_namespace_each() -> Result<()>
     let (one, two) = (plane.namespace("same").await?, plane.namespace("same").await?);
     assert_ne!(one.name(), two.name());
     for namespace in [&one, &two] {
-        namespace
-            .api::<ConfigMap>()
-            .create(&PostParams::default(), &config_map("same"))
-            .await?;
+        namespace.api::<ConfigMap>().create(&PostParams::default(), &config_map("same")).await?;
     }
-    assert_eq!(
-        one.api::<ConfigMap>()
-            .list(&ListParams::default())
-            .await?
-            .items
-            .len(),
-        1
-    );
+    assert_eq!(one.api::<ConfigMap>().list(&ListParams::default()).await?.items.len(), 1);
     Ok(())
 }
 
@@ -41,14 +31,8 @@ async fn pods_can_be_made_although_nothing_runs_them() -> Result<()> {
         "metadata": {"name": "one"},
         "spec": {"containers": [{"name": "main", "image": "none"}]},
     }))?;
-    let made = namespace
-        .api::<Pod>()
-        .create(&PostParams::default(), &pod)
-        .await?;
-    assert_eq!(
-        made.spec.and_then(|spec| spec.service_account_name).as_deref(),
-        Some("default")
-    );
+    let made = namespace.api::<Pod>().create(&PostParams::default(), &pod).await?;
+    assert_eq!(made.spec.and_then(|spec| spec.service_account_name).as_deref(), Some("default"));
     Ok(())
 }
 
@@ -76,10 +60,7 @@ async fn the_controller_manager_collects_what_lost_its_owner() -> Result<()> {
 async fn the_audit_log_counts_calls() -> Result<()> {
     let plane = ControlPlane::start_with(ControlPlaneOptions { audit: true }).await?;
     let namespace = plane.namespace("audited").await?;
-    namespace
-        .api::<ConfigMap>()
-        .create(&PostParams::default(), &config_map("one"))
-        .await?;
+    namespace.api::<ConfigMap>().create(&PostParams::default(), &config_map("one")).await?;
     namespace.api::<ConfigMap>().get_opt("absent").await?;
     let log = plane.audit_log().unwrap();
     for _ in 0..100 {
@@ -89,10 +70,7 @@ async fn the_audit_log_counts_calls() -> Result<()> {
                 .iter()
                 .filter(|call| {
                     call.verb == verb
-                        && call
-                            .response_status
-                            .as_ref()
-                            .is_some_and(|status| status.code == code)
+                        && call.response_status.as_ref().is_some_and(|status| status.code == code)
                 })
                 .filter_map(|call| call.object_ref.as_ref())
                 .filter(|object| {

@@ -164,10 +164,7 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Erro
         // Twice, so that help and errors speak of the program by the name that was called, and everything
         // else is exactly as `soperator ROLE` has it.
         if let Some(own) = Cli::command().find_subcommand(role.subcommand()) {
-            own.clone()
-                .name(role.program())
-                .version(VERSION)
-                .try_get_matches_from(&args)?;
+            own.clone().name(role.program()).version(VERSION).try_get_matches_from(&args)?;
         }
         args.splice(..1, [NAME.into(), role.subcommand().into()]);
     }
@@ -228,11 +225,7 @@ mod tests {
 
     #[test]
     fn flags_of_a_role_that_is_not_built_are_no_usage_error() {
-        for flags in [
-            &["--metrics-port=8080"][..],
-            &["--timeout", "5"],
-            &["-v", "x", "--", "--y"],
-        ] {
+        for flags in [&["--metrics-port=8080"][..], &["--timeout", "5"], &["-v", "x", "--", "--y"]] {
             let called = [&["slurm_operator"], flags].concat();
             assert_eq!(not_built(&called), Role::Operator);
             let asked = [&[NAME, "operator"], flags].concat();
@@ -242,22 +235,13 @@ mod tests {
 
     #[test]
     fn no_arguments_at_all_are_a_usage_error() {
-        assert!(matches!(
-            run(args(&[]), &mut Vec::new()),
-            Err(Error::Arguments(_))
-        ));
+        assert!(matches!(run(args(&[]), &mut Vec::new()), Err(Error::Arguments(_))));
     }
 
     #[test]
     fn a_failing_output_is_reported_and_does_not_panic() {
         let mut full: &mut [u8] = &mut [0; 4];
-        assert!(matches!(
-            run(args(&[NAME, "version"]), &mut full),
-            Err(Error::Output(_))
-        ));
-        assert!(matches!(
-            run(args(&[NAME, "completion", "zsh"]), &mut full),
-            Err(Error::Output(_))
-        ));
+        assert!(matches!(run(args(&[NAME, "version"]), &mut full), Err(Error::Output(_))));
+        assert!(matches!(run(args(&[NAME, "completion", "zsh"]), &mut full), Err(Error::Output(_))));
     }
 }

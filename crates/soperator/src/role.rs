@@ -20,13 +20,8 @@ pub(crate) enum Role {
 
 impl Role {
     /// Every role, in the order in which help lists them.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Operator,
-        Self::SoperatorChecks,
-        Self::SconfigController,
-        Self::Rebooter,
-        Self::Exporter,
-    ];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Operator, Self::SoperatorChecks, Self::SconfigController, Self::Rebooter, Self::Exporter];
 
     /// The name of the role as a subcommand: `soperator NAME`.
     pub(crate) const fn subcommand(self) -> &'static str {
@@ -84,15 +79,7 @@ mod tests {
 
     #[test]
     fn other_names_pick_no_role() {
-        for name in [
-            "",
-            "/",
-            "soperator",
-            "operator",
-            "slurm-operator",
-            "Rebooter",
-            "exporter2",
-        ] {
+        for name in ["", "/", "soperator", "operator", "slurm-operator", "Rebooter", "exporter2"] {
             assert_eq!(role(name), None, "{name:?}");
         }
     }

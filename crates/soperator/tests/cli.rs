@@ -26,10 +26,7 @@ fn soperator() -> &'static Path {
 }
 
 fn run(program: impl AsRef<OsStr>, args: &[&str]) -> Output {
-    Command::new(program)
-        .args(args)
-        .output()
-        .expect("the program starts")
+    Command::new(program).args(args).output().expect("the program starts")
 }
 
 /// Runs the program through a symbolic link called `name`.
@@ -80,18 +77,10 @@ fn help_names_the_program_as_it_was_called() {
             let linked = run_as(program, &[flag]);
             assert!(linked.status.success(), "{program} {flag}: {}", stderr(&linked));
             let text = stdout(&linked);
-            assert!(
-                text.lines().any(|line| line == format!("Usage: {program}")),
-                "{text}"
-            );
+            assert!(text.lines().any(|line| line == format!("Usage: {program}")), "{text}");
         }
         let asked = stdout(&run(soperator(), &[subcommand, "--help"]));
-        assert!(
-            asked
-                .lines()
-                .any(|line| line == format!("Usage: soperator {subcommand}")),
-            "{asked}"
-        );
+        assert!(asked.lines().any(|line| line == format!("Usage: soperator {subcommand}")), "{asked}");
     }
 }
 
@@ -99,11 +88,7 @@ fn help_names_the_program_as_it_was_called() {
 fn help_lists_every_subcommand_and_the_exit_codes() {
     let help = stdout(&run(soperator(), &["--help"]));
     for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
-        assert!(
-            help.lines()
-                .any(|line| line.split_whitespace().next() == Some(subcommand)),
-            "{help}"
-        );
+        assert!(help.lines().any(|line| line.split_whitespace().next() == Some(subcommand)), "{help}");
     }
     assert!(help.contains("Exit codes: 0 done"), "{help}");
 }
@@ -111,13 +96,7 @@ fn help_lists_every_subcommand_and_the_exit_codes() {
 #[test]
 fn any_other_name_behaves_as_soperator() {
     for name in ["soperator", "slurm-operator", "something"] {
-        for args in [
-            &["version"][..],
-            &["--help"],
-            &["exporter"],
-            &["no-such-thing"],
-            &[],
-        ] {
+        for args in [&["version"][..], &["--help"], &["exporter"], &["no-such-thing"], &[]] {
             assert_eq!(run_as(name, args), run(soperator(), args), "{name} {args:?}");
         }
     }
@@ -138,20 +117,14 @@ fn version_prints_json_on_request() {
     let output = run(soperator(), &["version", "--output", "json"]);
     assert!(output.status.success());
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        answer,
-        serde_json::json!({ "name": "soperator", "version": env!("CARGO_PKG_VERSION") })
-    );
+    assert_eq!(answer, serde_json::json!({ "name": "soperator", "version": env!("CARGO_PKG_VERSION") }));
 }
 
 #[test]
 fn version_of_a_link_names_the_link() {
     for (program, _) in ROLES {
         let output = run_as(program, &["--version"]);
-        assert_eq!(
-            stdout(&output),
-            format!("{program} {}\n", env!("CARGO_PKG_VERSION"))
-        );
+        assert_eq!(stdout(&output), format!("{program} {}\n", env!("CARGO_PKG_VERSION")));
     }
 }
 
@@ -162,10 +135,7 @@ fn completion_covers_every_subcommand() {
         assert!(output.status.success(), "{shell}");
         let script = stdout(&output);
         for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
-            assert!(
-                script.contains(subcommand),
-                "{shell} does not complete {subcommand}"
-            );
+            assert!(script.contains(subcommand), "{shell} does not complete {subcommand}");
         }
     }
 }
@@ -175,26 +145,14 @@ fn the_bash_completion_is_valid_bash() {
     let dir = TempDir::new().expect("a temporary directory");
     let script = dir.path().join("soperator.bash");
     std::fs::write(&script, run(soperator(), &["completion", "bash"]).stdout).expect("a file");
-    let check = run(
-        "bash",
-        &[
-            "-c",
-            "source \"$1\" && complete -p soperator",
-            "bash",
-            &script.to_string_lossy(),
-        ],
-    );
+    let check =
+        run("bash", &["-c", "source \"$1\" && complete -p soperator", "bash", &script.to_string_lossy()]);
     assert!(check.status.success(), "{}", stderr(&check));
 }
 
 #[test]
 fn wrong_arguments_exit_with_2_and_write_nothing_to_stdout() {
-    for args in [
-        &[][..],
-        &["no-such-thing"],
-        &["version", "--output", "yaml"],
-        &["completion"],
-    ] {
+    for args in [&[][..], &["no-such-thing"], &["version", "--output", "yaml"], &["completion"]] {
         let output = run(soperator(), args);
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert_eq!(stdout(&output), "", "{args:?}");
@@ -204,21 +162,10 @@ fn wrong_arguments_exit_with_2_and_write_nothing_to_stdout() {
 
 #[test]
 fn output_that_cannot_be_written_is_a_failure_but_a_closed_pipe_is_not() {
-    let full = std::fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
-    let output = Command::new(soperator())
-        .arg("version")
-        .stdout(full)
-        .output()
-        .expect("the program starts");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let output = Command::new(soperator()).arg("version").stdout(full).output().expect("the program starts");
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).starts_with("error: cannot write to standard output"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).starts_with("error: cannot write to standard output"), "{}", stderr(&output));
 
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

@@ -14,10 +14,7 @@ fn root() -> PathBuf {
 
 /// Runs the script that lies in `tree`.
 fn sync_version(tree: &Path, args: &[&str]) -> Output {
-    Command::new(tree.join("hack/sync-version"))
-        .args(args)
-        .output()
-        .expect("hack/sync-version starts")
+    Command::new(tree.join("hack/sync-version")).args(args).output().expect("hack/sync-version starts")
 }
 
 fn stdout(output: &Output) -> String {
@@ -99,48 +96,13 @@ fn each_drift_is_reported_with_file_and_line() {
     let cargo_line = line_of(&read(&dir, "Cargo.toml"), |line| line == "version = \"0.1.0\"");
     let lock_line = line_of(&read(&dir, "Cargo.lock"), |line| line == "name = \"soperator\"") + 1;
     for (file, line, from, to) in [
-        (
-            "Cargo.toml",
-            cargo_line,
-            "\nversion = \"0.1.0\"",
-            "\nversion = \"0.1.1\"",
-        ),
-        (
-            "Cargo.lock",
-            lock_line,
-            "\"soperator\"\nversion = \"0.1.0\"",
-            "\"soperator\"\nversion = \"0.0.9\"",
-        ),
-        (
-            "helm/soperator/Chart.yaml",
-            3,
-            "\nversion: 0.1.0",
-            "\nversion: 0.2.0",
-        ),
-        (
-            "helm/soperator/Chart.yaml",
-            4,
-            "appVersion: \"0.1.0\"",
-            "appVersion: \"0.2.0\"",
-        ),
-        (
-            "helm/soperator/values.yaml",
-            1,
-            "soperator:0.1.0",
-            "soperator:latest",
-        ),
-        (
-            "helm/soperator/values.yaml",
-            2,
-            "0.1.0-slurm26.05",
-            "0.0.1-slurm26.05",
-        ),
-        (
-            "helm/soperator/values.yaml",
-            2,
-            "0.1.0-slurm26.05",
-            "0.1.0-rc.1-slurm26.05",
-        ),
+        ("Cargo.toml", cargo_line, "\nversion = \"0.1.0\"", "\nversion = \"0.1.1\""),
+        ("Cargo.lock", lock_line, "\"soperator\"\nversion = \"0.1.0\"", "\"soperator\"\nversion = \"0.0.9\""),
+        ("helm/soperator/Chart.yaml", 3, "\nversion: 0.1.0", "\nversion: 0.2.0"),
+        ("helm/soperator/Chart.yaml", 4, "appVersion: \"0.1.0\"", "appVersion: \"0.2.0\""),
+        ("helm/soperator/values.yaml", 1, "soperator:0.1.0", "soperator:latest"),
+        ("helm/soperator/values.yaml", 2, "0.1.0-slurm26.05", "0.0.1-slurm26.05"),
+        ("helm/soperator/values.yaml", 2, "0.1.0-slurm26.05", "0.1.0-rc.1-slurm26.05"),
         ("examples/deep/er/pod.yaml", 1, "0.1.0-slurm", "0.3.0-slurm"),
     ] {
         let dir = copy();
@@ -151,11 +113,7 @@ fn each_drift_is_reported_with_file_and_line() {
         let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&format!("{file}:{line}: ")), "{lines:?}");
-        assert!(
-            stderr(&output).contains("make sync-version"),
-            "{}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains("make sync-version"), "{}", stderr(&output));
         assert_eq!(read(&dir, file), before, "--check must not write");
     }
 }
@@ -184,27 +142,13 @@ fn a_new_version_is_stamped_everywhere_and_nothing_else_changes() {
             .filter(|(old, new)| old != new)
             .map(|(old, new)| (old.to_owned(), new.to_owned()))
             .collect();
-        assert_eq!(
-            changed,
-            [("version = \"0.1.0\"".to_owned(), format!("version = \"{new}\""))]
-        );
+        assert_eq!(changed, [("version = \"0.1.0\"".to_owned(), format!("version = \"{new}\""))]);
 
         let lock = read(&dir, "Cargo.lock");
-        assert!(
-            lock.contains(&format!(
-                "name = \"soperator\"\nversion = \"{new}\"\ndependencies"
-            )),
-            "{new}"
-        );
-        for package in lock
-            .split("[[package]]\n")
-            .skip(1)
-            .filter(|package| package.contains("\nsource = "))
-        {
+        assert!(lock.contains(&format!("name = \"soperator\"\nversion = \"{new}\"\ndependencies")), "{new}");
+        for package in lock.split("[[package]]\n").skip(1).filter(|package| package.contains("\nsource = ")) {
             assert!(
-                fs::read_to_string(root().join("Cargo.lock"))
-                    .expect("Cargo.lock")
-                    .contains(package),
+                fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock").contains(package),
                 "{package}"
             );
         }
@@ -233,11 +177,7 @@ fn a_version_that_cannot_be_used_changes_nothing() {
             fs::write(dir.path().join("VERSION"), format!("{bad}\n")).expect("VERSION");
             let output = sync_version(dir.path(), args);
             assert_eq!(output.status.code(), Some(2), "{bad:?}: {}", stdout(&output));
-            assert!(
-                stderr(&output).starts_with("sync-version: VERSION holds"),
-                "{}",
-                stderr(&output)
-            );
+            assert!(stderr(&output).starts_with("sync-version: VERSION holds"), "{}", stderr(&output));
             let after =
                 ["Cargo.toml", "Cargo.lock", "helm/soperator/Chart.yaml"].map(|file| read(&dir, file));
             assert_eq!(after, before, "{bad:?}");
@@ -248,10 +188,7 @@ fn a_version_that_cannot_be_used_changes_nothing() {
 #[test]
 fn stamping_twice_says_that_nothing_is_left_to_do() {
     let dir = copy();
-    assert_eq!(
-        stdout(&sync_version(dir.path(), &[])),
-        "everything has version 0.1.0 already\n"
-    );
+    assert_eq!(stdout(&sync_version(dir.path(), &[])), "everything has version 0.1.0 already\n");
 }
 
 #[test]

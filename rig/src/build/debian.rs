@@ -13,50 +13,20 @@ struct Package {
 
 /// What nodes run on.
 const NODE_PACKAGES: &[Package] = &[
-    Package {
-        name: "containerd",
-        proof: "/usr/bin/containerd",
-    },
-    Package {
-        name: "runc",
-        proof: "/usr/sbin/runc",
-    },
-    Package {
-        name: "containernetworking-plugins",
-        proof: "/usr/lib/cni/bridge",
-    },
-    Package {
-        name: "nftables",
-        proof: "/usr/sbin/nft",
-    },
-    Package {
-        name: "iptables",
-        proof: "/usr/sbin/iptables",
-    },
-    Package {
-        name: "iproute2",
-        proof: "/sbin/ip",
-    },
-    Package {
-        name: "util-linux",
-        proof: "/usr/bin/nsenter",
-    },
-    Package {
-        name: "mount",
-        proof: "/bin/mount",
-    },
+    Package { name: "containerd", proof: "/usr/bin/containerd" },
+    Package { name: "runc", proof: "/usr/sbin/runc" },
+    Package { name: "containernetworking-plugins", proof: "/usr/lib/cni/bridge" },
+    Package { name: "nftables", proof: "/usr/sbin/nft" },
+    Package { name: "iptables", proof: "/usr/sbin/iptables" },
+    Package { name: "iproute2", proof: "/sbin/ip" },
+    Package { name: "util-linux", proof: "/usr/bin/nsenter" },
+    Package { name: "mount", proof: "/bin/mount" },
 ];
 
 /// What images are made with.
 const IMAGE_PACKAGES: &[Package] = &[
-    Package {
-        name: "mmdebstrap",
-        proof: "/usr/bin/mmdebstrap",
-    },
-    Package {
-        name: "debian-archive-keyring",
-        proof: "/usr/share/keyrings/debian-archive-keyring.gpg",
-    },
+    Package { name: "mmdebstrap", proof: "/usr/bin/mmdebstrap" },
+    Package { name: "debian-archive-keyring", proof: "/usr/share/keyrings/debian-archive-keyring.gpg" },
 ];
 
 fn missing() -> Vec<&'static str> {

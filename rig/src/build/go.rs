@@ -78,10 +78,7 @@ pub static HELM: GoProgram = GoProgram {
     version_of: "helm.sh/helm/v3",
     version_variables: &["helm.sh/helm/v3/internal/version.version"],
     bare_version: false,
-    sources: &[
-        ("go.mod", include_str!("../../helm/go.mod")),
-        ("go.sum", include_str!("../../helm/go.sum")),
-    ],
+    sources: &[("go.mod", include_str!("../../helm/go.mod")), ("go.sum", include_str!("../../helm/go.sum"))],
     names: &[],
     extra: &[],
 };
@@ -98,10 +95,7 @@ pub static HELM_UNITTEST: GoProgram = GoProgram {
         ("go.sum", include_str!("../../helm-unittest/go.sum")),
     ],
     names: &[],
-    extra: &[(
-        "unittest/plugin.yaml",
-        include_str!("../../helm-unittest/plugin.yaml"),
-    )],
+    extra: &[("unittest/plugin.yaml", include_str!("../../helm-unittest/plugin.yaml"))],
 };
 
 /// Fake nodes for scale tests.
@@ -111,10 +105,7 @@ pub static KWOK: GoProgram = GoProgram {
     version_of: "sigs.k8s.io/kwok",
     version_variables: &["sigs.k8s.io/kwok/pkg/consts.Version"],
     bare_version: true,
-    sources: &[
-        ("go.mod", include_str!("../../kwok/go.mod")),
-        ("go.sum", include_str!("../../kwok/go.sum")),
-    ],
+    sources: &[("go.mod", include_str!("../../kwok/go.mod")), ("go.sum", include_str!("../../kwok/go.sum"))],
     names: &[],
     extra: &[],
 };
@@ -122,11 +113,8 @@ pub static KWOK: GoProgram = GoProgram {
 impl GoProgram {
     /// The version that the module pins.
     pub fn version(&self) -> Result<&'static str> {
-        let (_, go_mod) = self
-            .sources
-            .iter()
-            .find(|(name, _)| *name == "go.mod")
-            .context("a module without go.mod")?;
+        let (_, go_mod) =
+            self.sources.iter().find(|(name, _)| *name == "go.mod").context("a module without go.mod")?;
         required_version(go_mod, self.version_of)
             .with_context(|| format!("rig/{}/go.mod does not require {}", self.name, self.version_of))
     }
@@ -142,16 +130,8 @@ impl GoProgram {
     }
 
     fn key(&self) -> String {
-        let texts = self
-            .sources
-            .iter()
-            .chain(self.extra)
-            .flat_map(|(name, text)| [*name, *text]);
-        key_of(
-            texts
-                .chain(self.names.iter().copied())
-                .chain([self.package, self.version_of]),
-        )
+        let texts = self.sources.iter().chain(self.extra).flat_map(|(name, text)| [*name, *text]);
+        key_of(texts.chain(self.names.iter().copied()).chain([self.package, self.version_of]))
     }
 
     fn build(&self, dir: &Path, say: &dyn Fn(&str)) -> Result<()> {
@@ -161,11 +141,7 @@ impl GoProgram {
             fs::write(module.join(name), text)?;
         }
         let version = self.version()?;
-        let version = if self.bare_version {
-            version.trim_start_matches('v')
-        } else {
-            version
-        };
+        let version = if self.bare_version { version.trim_start_matches('v') } else { version };
         let mut linker_flags = String::from("-s -w");
         for variable in self.version_variables {
             linker_flags.push_str(&format!(" -X {variable}={version}"));
@@ -239,9 +215,7 @@ fn is_package_path(line: &str) -> bool {
 fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
     go_mod.lines().find_map(|line| {
         let mut words = line.trim().trim_start_matches("require ").split_whitespace();
-        (words.next()? == module)
-            .then(|| words.next())?
-            .filter(|version| version.starts_with('v'))
+        (words.next()? == module).then(|| words.next())?.filter(|version| version.starts_with('v'))
     })
 }
 
@@ -268,12 +242,9 @@ mod tests {
     fn package_paths_are_told_from_messages() {
         assert!(is_package_path("k8s.io/kubernetes/pkg/kubelet"));
         assert!(is_package_path("internal/goarch"));
-        for message in [
-            "# soperator/rig/kube",
-            "go: downloading k8s.io/api v0.36.3",
-            "./main.go:3:1: syntax error",
-            "",
-        ] {
+        for message in
+            ["# soperator/rig/kube", "go: downloading k8s.io/api v0.36.3", "./main.go:3:1: syntax error", ""]
+        {
             assert!(!is_package_path(message), "{message}");
         }
     }

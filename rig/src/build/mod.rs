@@ -74,16 +74,9 @@ impl Part {
 
     fn build(&self, cache: &Cache, options: Options, line: &Line) -> Result<()> {
         let say = |text: &str| {
-            if text.contains('\n') {
-                line.tell(text)
-            } else {
-                line.say(text)
-            }
+            if text.contains('\n') { line.tell(text) } else { line.say(text) }
         };
-        let image_options = image::Options {
-            verify: options.verify,
-            update_locks: options.update_locks,
-        };
+        let image_options = image::Options { verify: options.verify, update_locks: options.update_locks };
         match self {
             Part::HostPackages => debian::install(&say),
             Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
@@ -120,11 +113,7 @@ pub fn parts_named(names: &[String]) -> Result<Vec<Part>> {
     let all = all_parts()?;
     let known = |name: &str| name == ALL_IMAGES || all.iter().any(|part| part.name() == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        let list: Vec<String> = all
-            .iter()
-            .map(Part::name)
-            .chain([ALL_IMAGES.to_string()])
-            .collect();
+        let list: Vec<String> = all.iter().map(Part::name).chain([ALL_IMAGES.to_string()]).collect();
         bail!("no part is called {unknown:?}; the parts are {}", list.join(", "));
     }
     let chosen = |part: &Part| {
@@ -173,11 +162,7 @@ pub fn build(cache: &Cache, parts: Vec<Part>, options: Options) -> Result<String
     let (go_result, other_result) = std::thread::scope(|scope| {
         let go = scope.spawn(|| run(go_lane));
         let other = run(other_lane);
-        (
-            go.join()
-                .unwrap_or_else(|_| bail!("building Go programs panicked")),
-            other,
-        )
+        (go.join().unwrap_or_else(|_| bail!("building Go programs panicked")), other)
     });
     let summary = progress.summary();
     match (go_result, other_result) {
@@ -191,32 +176,20 @@ pub fn go_program(cache: &Cache, program: &'static GoProgram) -> Result<PathBuf>
     if program.find(cache).is_none() {
         build(cache, vec![Part::Go(program)], Options::default())?;
     }
-    program
-        .find(cache)
-        .with_context(|| format!("{} vanished from the cache", program.name))
+    program.find(cache).with_context(|| format!("{} vanished from the cache", program.name))
 }
 
 /// Our own program, compiled for release.
 fn release_program() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "soperator",
-            "--message-format",
-            "json",
-        ])
+        .args(["build", "--release", "--package", "soperator", "--message-format", "json"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::null())
         .output()
         .context("cannot run cargo")?;
     if !output.status.success() {
-        bail!(
-            "cannot compile soperator:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("cannot compile soperator:\n{}", String::from_utf8_lossy(&output.stderr));
     }
     executable_of(&output.stdout)
 }

@@ -42,21 +42,12 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        Self {
-            display,
-            total,
-            parts: Mutex::default(),
-            started: Instant::now(),
-        }
+        Self { display, total, parts: Mutex::default(), started: Instant::now() }
     }
 
     /// Says which parts are still to do.
     pub fn left(&self, names: &[String]) {
-        let text = if names.is_empty() {
-            String::new()
-        } else {
-            format!("left: {};", names.join(", "))
-        };
+        let text = if names.is_empty() { String::new() } else { format!("left: {};", names.join(", ")) };
         match &self.total {
             Some(bar) => bar.set_message(text),
             None if names.is_empty() => {}
@@ -76,12 +67,7 @@ impl Progress {
         if bar.is_none() {
             eprintln!("rig build: {name}: begins");
         }
-        Line {
-            name: name.to_string(),
-            bar,
-            started: Instant::now(),
-            last_said: Mutex::new(Instant::now()),
-        }
+        Line { name: name.to_string(), bar, started: Instant::now(), last_said: Mutex::new(Instant::now()) }
     }
 
     /// Ends a part.
@@ -99,15 +85,8 @@ impl Progress {
         if let Some(total) = &self.total {
             total.inc(1);
         }
-        let mut parts = self
-            .parts
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        parts.push(Finished {
-            name: line.name,
-            outcome,
-            took,
-        });
+        let mut parts = self.parts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        parts.push(Finished { name: line.name, outcome, took });
     }
 
     /// How long each part took, as a table.
@@ -115,10 +94,7 @@ impl Progress {
         if let Some(total) = &self.total {
             total.finish_and_clear();
         }
-        let parts = self
-            .parts
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let parts = self.parts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut text = String::new();
         for part in &parts {
             text.push_str(&format!(
@@ -143,10 +119,7 @@ impl Line {
         match &self.bar {
             Some(bar) => bar.set_message(text.to_string()),
             None => {
-                let mut last = self
-                    .last_said
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut last = self.last_said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if last.elapsed() >= HEARTBEAT {
                     *last = Instant::now();
                     eprintln!(

@@ -73,18 +73,13 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let Some(path) = text.strip_prefix('/') else {
-            bail!("`{text}` does not start with `/`")
-        };
+        let Some(path) = text.strip_prefix('/') else { bail!("`{text}` does not start with `/`") };
         let (path, below) = match path.strip_suffix("/**") {
             Some(path) => (path, true),
             None => (path, false),
         };
         let names: Vec<String> = path.split('/').map(str::to_owned).collect();
-        if names
-            .iter()
-            .any(|name| matches!(name.as_str(), "" | "." | "..") || name.contains("**"))
-        {
+        if names.iter().any(|name| matches!(name.as_str(), "" | "." | "..") || name.contains("**")) {
             bail!("`{text}` has an empty name, a dot name, or `**` before its end");
         }
         Ok(Self { names, below })
@@ -92,18 +87,11 @@ impl Pattern {
 
     fn matches(&self, path: &[u8], kind: &Kind) -> bool {
         let names: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
-        let deep_enough = if self.below {
-            names.len() > self.names.len()
-        } else {
-            names.len() >= self.names.len()
-        };
+        let deep_enough =
+            if self.below { names.len() > self.names.len() } else { names.len() >= self.names.len() };
         deep_enough
             && !(self.below && matches!(kind, Kind::Directory))
-            && self
-                .names
-                .iter()
-                .zip(&names)
-                .all(|(pattern, name)| name_matches(pattern.as_bytes(), name))
+            && self.names.iter().zip(&names).all(|(pattern, name)| name_matches(pattern.as_bytes(), name))
     }
 
     fn matches_exactly(&self, path: &[u8], kind: &Kind) -> bool {
@@ -115,28 +103,17 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),
         Some((b'*', rest)) => (0..=name.len()).any(|skipped| name_matches(rest, &name[skipped..])),
-        Some((byte, rest)) => name
-            .split_first()
-            .is_some_and(|(first, name)| first == byte && name_matches(rest, name)),
+        Some((byte, rest)) => {
+            name.split_first().is_some_and(|(first, name)| first == byte && name_matches(rest, name))
+        }
     }
 }
 
 /// Takes out what no image has, and what this recipe's `remove` names.
 pub(super) fn clean(tree: &mut Tree, variant: Variant, remove: &[Pattern]) -> Result<()> {
-    let also = if variant == Variant::Extract {
-        REMOVED_WITHOUT_DPKG
-    } else {
-        &[]
-    };
-    let common = REMOVED
-        .iter()
-        .chain(also)
-        .map(|text| Pattern::parse(text))
-        .collect::<Result<Vec<_>>>()?;
-    let kept = KEPT
-        .iter()
-        .map(|text| Pattern::parse(text))
-        .collect::<Result<Vec<_>>>()?;
+    let also = if variant == Variant::Extract { REMOVED_WITHOUT_DPKG } else { &[] };
+    let common = REMOVED.iter().chain(also).map(|text| Pattern::parse(text)).collect::<Result<Vec<_>>>()?;
+    let kept = KEPT.iter().map(|text| Pattern::parse(text)).collect::<Result<Vec<_>>>()?;
     tree.retain(|path, kind| {
         let goes = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(path, kind));
         !goes(remove) && (!goes(&common) || kept.iter().any(|pattern| pattern.matches_exactly(path, kind)))
@@ -164,9 +141,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, path: &str) -> bool {
-        Pattern::parse(pattern)
-            .unwrap()
-            .matches(path.as_bytes(), &Kind::Fifo)
+        Pattern::parse(pattern).unwrap().matches(path.as_bytes(), &Kind::Fifo)
     }
 
     #[test]
@@ -203,24 +178,14 @@ mod tests {
     #[test]
     fn licences_stay() {
         let mut tree = Tree::default();
-        tree.add_file("/usr/share/doc/bash/README", 0o644, b"read me".to_vec())
-            .unwrap();
-        tree.add_file("/usr/share/doc/bash/copyright", 0o644, b"GPL".to_vec())
-            .unwrap();
+        tree.add_file("/usr/share/doc/bash/README", 0o644, b"read me".to_vec()).unwrap();
+        tree.add_file("/usr/share/doc/bash/copyright", 0o644, b"GPL".to_vec()).unwrap();
         tree.add_file("/etc/keep", 0o644, b"".to_vec()).unwrap();
         tree.add_file("/etc/secret.key", 0o644, b"".to_vec()).unwrap();
-        clean(
-            &mut tree,
-            Variant::Essential,
-            &[Pattern::parse("/etc/*.key").unwrap()],
-        )
-        .unwrap();
+        clean(&mut tree, Variant::Essential, &[Pattern::parse("/etc/*.key").unwrap()]).unwrap();
         assert!(tree.read("/usr/share/doc/bash/README").unwrap().is_none());
         assert!(tree.read("/etc/secret.key").unwrap().is_none());
-        assert_eq!(
-            tree.read("/usr/share/doc/bash/copyright").unwrap().as_deref(),
-            Some("GPL")
-        );
+        assert_eq!(tree.read("/usr/share/doc/bash/copyright").unwrap().as_deref(), Some("GPL"));
         assert!(tree.read("/etc/keep").unwrap().is_some());
     }
 }

@@ -26,14 +26,8 @@ pub(super) struct Layer {
 impl Layer {
     /// The layer that lies in a file.
     pub(super) fn of(path: PathBuf) -> Result<Self> {
-        let size = std::fs::metadata(&path)
-            .with_context(|| format!("cannot read {}", path.display()))?
-            .len();
-        Ok(Self {
-            sha256: sha256_of_file(&path)?,
-            size,
-            path,
-        })
+        let size = std::fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?.len();
+        Ok(Self { sha256: sha256_of_file(&path)?, size, path })
     }
 }
 
@@ -49,24 +43,13 @@ impl LayerWriter {
     /// Starts a layer at `path`.
     pub(super) fn create(path: PathBuf) -> Result<Self> {
         let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self {
-            path,
-            file: BufWriter::with_capacity(1 << 20, file),
-            hash: Sha256::new(),
-            size: 0,
-        })
+        Ok(Self { path, file: BufWriter::with_capacity(1 << 20, file), hash: Sha256::new(), size: 0 })
     }
 
     /// Ends the layer.
     pub(super) fn finish(mut self) -> Result<Layer> {
-        self.file
-            .flush()
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
-        Ok(Layer {
-            path: self.path,
-            sha256: hex(&self.hash.finalize()),
-            size: self.size,
-        })
+        self.file.flush().with_context(|| format!("cannot write {}", self.path.display()))?;
+        Ok(Layer { path: self.path, sha256: hex(&self.hash.finalize()), size: self.size })
     }
 }
 
@@ -89,11 +72,7 @@ impl Tree {
         let mut tar = Builder::new(out);
         let mut written: HashMap<u64, &[u8]> = HashMap::new();
         // Name by name, so that a directory is followed by all that is below it: tar gives it its time when it leaves it.
-        let names = |path: &[u8]| {
-            path.split(|byte| *byte == b'/')
-                .map(<[u8]>::to_vec)
-                .collect::<Vec<_>>()
-        };
+        let names = |path: &[u8]| path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         let mut sorted: Vec<_> = self.entries.iter().collect();
         sorted.sort_by_cached_key(|(path, _)| names(path));
         for (path, entry) in sorted {
@@ -117,11 +96,7 @@ impl Tree {
                 Kind::Char(major, minor) | Kind::Block(major, minor) => {
                     header.set_device_major(*major)?;
                     header.set_device_minor(*minor)?;
-                    if matches!(entry.kind, Kind::Char(..)) {
-                        EntryType::Char
-                    } else {
-                        EntryType::Block
-                    }
+                    if matches!(entry.kind, Kind::Char(..)) { EntryType::Char } else { EntryType::Block }
                 }
                 Kind::Fifo => EntryType::Fifo,
                 Kind::Given(bytes) => {
@@ -148,12 +123,7 @@ impl Tree {
                 set_name(&mut ustar.linkname, "linkpath", link, &mut records);
             }
             if kind != EntryType::Link {
-                records.extend(
-                    entry
-                        .xattrs
-                        .iter()
-                        .map(|(key, value)| (key.as_str(), value.as_slice())),
-                );
+                records.extend(entry.xattrs.iter().map(|(key, value)| (key.as_str(), value.as_slice())));
             }
             header.set_cksum();
             tar.append_pax_extensions(records)?;
@@ -188,10 +158,7 @@ mod tests {
 
     /// A tar as an installation leaves it: unsorted, young, with everything that a root file system can hold.
     fn source(dir: &Path, order: &[usize]) -> std::path::PathBuf {
-        let long = format!(
-            "./usr/share/{}/file",
-            "long-name/".repeat(15).trim_end_matches('/')
-        );
+        let long = format!("./usr/share/{}/file", "long-name/".repeat(15).trim_end_matches('/'));
         let mut parts: Vec<Part> = Vec::new();
         let mut part = |kind: EntryType,
                         name: &str,
@@ -200,11 +167,7 @@ mod tests {
                         xattrs: &[(&'static str, &'static [u8])]| {
             let mut header = Header::new_gnu();
             header.set_entry_type(kind);
-            header.set_mode(if kind == EntryType::Directory {
-                0o1777
-            } else {
-                0o4755
-            });
+            header.set_mode(if kind == EntryType::Directory { 0o1777 } else { 0o4755 });
             header.set_uid(64030);
             header.set_gid(101);
             header.set_mtime(SOURCE_DATE_EPOCH + 1000);
@@ -259,25 +222,13 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         let mut command = std::process::Command::new("tar");
         command
-            .args([
-                "--numeric-owner",
-                "--xattrs",
-                "--xattrs-include=*",
-                "--utc",
-                "-tvvf",
-            ])
+            .args(["--numeric-owner", "--xattrs", "--xattrs-include=*", "--utc", "-tvvf"])
             .arg(&file)
             .env("LC_ALL", "C.UTF-8");
         let output = command.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
-        text.lines()
-            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-            .collect()
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
     #[test]
@@ -307,11 +258,7 @@ mod tests {
         let again = dir.path().join("layer.tar");
         std::fs::write(&again, written(&tree)).unwrap();
         let again = Tree::index(&again).unwrap();
-        let with: Vec<_> = again
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.xattrs.is_empty())
-            .collect();
+        let with: Vec<_> = again.entries.iter().filter(|(_, entry)| !entry.xattrs.is_empty()).collect();
         assert_eq!(with.len(), 2, "the file and its hard link");
         assert_eq!(with[0].1.xattrs["SCHILY.xattr.security.capability"], CAPABILITY);
     }
@@ -329,16 +276,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut tree = Tree::index(&source(dir.path(), &ORDER)).unwrap();
         tree.remove("/usr/bin/perl");
-        assert_eq!(
-            tree.read("/usr/bin/a-link").unwrap().as_deref(),
-            Some("perl program")
-        );
+        assert_eq!(tree.read("/usr/bin/a-link").unwrap().as_deref(), Some("perl program"));
         let bytes = written(&tree);
-        assert!(
-            listed(&bytes)
-                .iter()
-                .any(|line| line.starts_with("-rwsr-xr-x* 64030/101 12 "))
-        );
+        assert!(listed(&bytes).iter().any(|line| line.starts_with("-rwsr-xr-x* 64030/101 12 ")));
     }
 
     #[test]
@@ -358,10 +298,7 @@ mod tests {
                 "-rw------- 0/0 0 2026-01-01 00:00 etc/a-base",
             ]
         );
-        let error = tree
-            .add_file("/bin/sh", 0o755, Vec::new())
-            .unwrap_err()
-            .to_string();
+        let error = tree.add_file("/bin/sh", 0o755, Vec::new()).unwrap_err().to_string();
         assert!(error.contains("/bin is not a directory"), "{error}");
     }
 
@@ -372,11 +309,6 @@ mod tests {
         std::fs::write(&file, "12345").unwrap();
         let tree = Tree::of_one_file("/usr/bin/program", 0o755, &file).unwrap();
         std::fs::write(&file, "123").unwrap();
-        assert!(
-            tree.write(Vec::new())
-                .unwrap_err()
-                .to_string()
-                .contains("shorter")
-        );
+        assert!(tree.write(Vec::new()).unwrap_err().to_string().contains("shorter"));
     }
 }

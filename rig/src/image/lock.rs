@@ -33,9 +33,8 @@ impl Packages {
                 continue;
             }
             let at = || format!("{file}:{}", number + 1);
-            let (name, version) = line
-                .split_once('=')
-                .with_context(|| format!("{}: `{line}` is not package=version", at()))?;
+            let (name, version) =
+                line.split_once('=').with_context(|| format!("{}: `{line}` is not package=version", at()))?;
             if packages.insert(name.to_owned(), version.to_owned()).is_some() {
                 bail!("{}: {name} is listed twice", at());
             }
@@ -47,12 +46,8 @@ impl Packages {
     pub(super) fn from_dpkg_status(text: &str) -> Self {
         let mut packages = BTreeMap::new();
         for paragraph in text.split("\n\n") {
-            let field = |name: &str| {
-                paragraph
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name))
-                    .map(str::trim)
-            };
+            let field =
+                |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
             if let (Some(package), Some(version), Some(status)) =
                 (field("Package:"), field("Version:"), field("Status:"))
                 && status.ends_with(" installed")
@@ -131,11 +126,7 @@ mod tests {
     fn differences_are_told_by_package() {
         let locked = lock("bash=5.1\nmunge=0.5\nslurmd=24.11\n");
         let installed = lock("bash=5.2\nnano=8.4\nslurmd=24.11\n");
-        let told: Vec<_> = locked
-            .changes_to(&installed)
-            .iter()
-            .map(Change::to_string)
-            .collect();
+        let told: Vec<_> = locked.changes_to(&installed).iter().map(Change::to_string).collect();
         assert_eq!(told, ["~ bash 5.1 -> 5.2", "- munge 0.5", "+ nano 8.4"]);
         assert!(locked.changes_to(&locked).is_empty());
     }
@@ -143,25 +134,16 @@ mod tests {
     #[test]
     fn a_lock_survives_writing_and_reading() {
         let packages = lock("# a comment\n\nzlib1g=1:1.3\nbash=5.2-1+b3\n");
-        assert_eq!(
-            packages.to_lock(),
-            format!("{HEADER}bash=5.2-1+b3\nzlib1g=1:1.3\n")
-        );
+        assert_eq!(packages.to_lock(), format!("{HEADER}bash=5.2-1+b3\nzlib1g=1:1.3\n"));
         assert_eq!(lock(&packages.to_lock()), packages);
     }
 
     #[test]
     fn a_bad_line_is_told_with_its_place() {
-        let error = Packages::from_lock("images/x/packages.lock", "# ok\nbash 5.2\n")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "images/x/packages.lock:2: `bash 5.2` is not package=version"
-        );
-        let error = Packages::from_lock("images/x/packages.lock", "a=1\na=2\n")
-            .unwrap_err()
-            .to_string();
+        let error =
+            Packages::from_lock("images/x/packages.lock", "# ok\nbash 5.2\n").unwrap_err().to_string();
+        assert_eq!(error, "images/x/packages.lock:2: `bash 5.2` is not package=version");
+        let error = Packages::from_lock("images/x/packages.lock", "a=1\na=2\n").unwrap_err().to_string();
         assert_eq!(error, "images/x/packages.lock:2: a is listed twice");
     }
 
@@ -176,9 +158,6 @@ mod tests {
     fn an_apt_simulation_lists_what_would_come() {
         let text = "Reading package lists...\nInst libgcc-s1 (14.2.0-19 Debian:13.7/stable [amd64]) []\n\
                     Inst libc6 (2.41-12 Debian:13.7/stable [amd64])\nConf libc6 (2.41-12 Debian:13.7/stable [amd64])\n";
-        assert_eq!(
-            Packages::from_apt_simulation(text),
-            lock("libc6=2.41-12\nlibgcc-s1=14.2.0-19")
-        );
+        assert_eq!(Packages::from_apt_simulation(text), lock("libc6=2.41-12\nlibgcc-s1=14.2.0-19"));
     }
 }

@@ -74,14 +74,9 @@ pub fn build_soperator(cache: &Cache, binary: &Path, options: Options, say: &dyn
     let recipe = recipe::soperator()?;
     let binary_hash =
         sha256_of_file(binary).context("build the program first: `cargo build --release -p soperator`")?;
-    let base = install(
-        cache,
-        &recipe,
-        &format!("{}-base", part(&recipe)),
-        options,
-        say,
-        |dir| Ok(base_layer(&recipe, dir, say)?.0),
-    )?;
+    let base = install(cache, &recipe, &format!("{}-base", part(&recipe)), options, say, |dir| {
+        Ok(base_layer(&recipe, dir, say)?.0)
+    })?;
     let base = Layer::of(base.join(BASE_LAYER))?;
     let key = key_of([&recipe.key(&recipe.locked), &base.sha256, &binary_hash]);
     let dir = cache.find_or_build(&part(&recipe), &key, options.verify, say, |dir| {
@@ -99,11 +94,7 @@ impl Built {
     fn in_dir(dir: &Path, recipe: &Recipe) -> Result<Self> {
         let digest =
             fs::read_to_string(dir.join(DIGEST)).with_context(|| format!("cannot read {}", dir.display()))?;
-        Ok(Self {
-            archive: dir.join(ARCHIVE),
-            reference: recipe.reference().to_owned(),
-            digest,
-        })
+        Ok(Self { archive: dir.join(ARCHIVE), reference: recipe.reference().to_owned(), digest })
     }
 }
 
@@ -128,21 +119,14 @@ fn install(
     };
     if !options.update_locks {
         let key = recipe.key(&recipe.locked);
-        return cache.find_or_build(part, &key, options.verify, say, |dir| {
-            make_and_tell(dir).map(drop)
-        });
+        return cache.find_or_build(part, &key, options.verify, say, |dir| make_and_tell(dir).map(drop));
     }
     // The key follows from what gets installed, so the installation comes first, beside the cache's entries.
-    let fresh = tempfile::Builder::new()
-        .prefix(".update-locks-")
-        .tempdir_in(cache.root())?;
+    let fresh = tempfile::Builder::new().prefix(".update-locks-").tempdir_in(cache.root())?;
     let packages = make_and_tell(fresh.path())?;
     let lock_path = recipe.lock_path();
     fs::write(&lock_path, packages.to_lock()).with_context(|| {
-        format!(
-            "cannot write {}: locks are updated in a source checkout",
-            lock_path.display()
-        )
+        format!("cannot write {}: locks are updated in a source checkout", lock_path.display())
     })?;
     cache.find_or_build(part, &recipe.key(&packages), options.verify, say, |dir| {
         for item in fs::read_dir(fresh.path())? {
@@ -158,16 +142,8 @@ fn tell_changes(recipe: &Recipe, installed: &Packages, updating: bool, say: &dyn
     if changes.is_empty() {
         return;
     }
-    let next = if updating {
-        "the lock is updated"
-    } else {
-        "`rig build --update-locks` accepts it"
-    };
-    say(&format!(
-        "image {}: {} packages differ from the lock; {next}",
-        recipe.name(),
-        changes.len()
-    ));
+    let next = if updating { "the lock is updated" } else { "`rig build --update-locks` accepts it" };
+    say(&format!("image {}: {} packages differ from the lock; {next}", recipe.name(), changes.len()));
     for change in changes {
         say(&format!("  {change}"));
     }
@@ -182,11 +158,7 @@ fn base_layer(recipe: &Recipe, dir: &Path, say: &dyn Fn(&str)) -> Result<(Packag
 
 fn write_image(dir: &Path, recipe: &Recipe, layers: &[Layer]) -> Result<()> {
     let spec = &recipe.spec;
-    let config = Config {
-        entrypoint: &spec.entrypoint,
-        command: &spec.command,
-        user: &spec.user,
-    };
+    let config = Config { entrypoint: &spec.entrypoint, command: &spec.command, user: &spec.user };
     let digest = write_archive(&dir.join(ARCHIVE), recipe.reference(), &config, layers)?;
     Ok(fs::write(dir.join(DIGEST), digest)?)
 }

@@ -55,29 +55,17 @@ pub(super) fn write_archive(
     let index = to_bytes(index)?;
     append(&mut tar, "index.json", index.len() as u64, index.as_slice())?;
     for blob in [&manifest, &config] {
-        append(
-            &mut tar,
-            &blob_path(&blob.sha256),
-            blob.bytes.len() as u64,
-            blob.bytes.as_slice(),
-        )?;
+        append(&mut tar, &blob_path(&blob.sha256), blob.bytes.len() as u64, blob.bytes.as_slice())?;
     }
     for (at, layer) in layers.iter().enumerate() {
         // Two equal layers are one blob.
         if layers[..at].iter().all(|earlier| earlier.sha256 != layer.sha256) {
             let content =
                 File::open(&layer.path).with_context(|| format!("cannot read {}", layer.path.display()))?;
-            append(
-                &mut tar,
-                &blob_path(&layer.sha256),
-                layer.size,
-                content.take(layer.size),
-            )?;
+            append(&mut tar, &blob_path(&layer.sha256), layer.size, content.take(layer.size))?;
         }
     }
-    tar.into_inner()?
-        .flush()
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    tar.into_inner()?.flush().with_context(|| format!("cannot write {}", path.display()))?;
     Ok(format!("sha256:{}", manifest.sha256))
 }
 
@@ -154,8 +142,7 @@ fn append(tar: &mut Builder<impl Write>, path: &str, size: u64, content: impl Re
     header.set_mtime(SOURCE_DATE_EPOCH);
     header.set_size(size);
     header.set_cksum();
-    tar.append(&header, content)
-        .with_context(|| format!("cannot write {path} into the archive"))
+    tar.append(&header, content).with_context(|| format!("cannot write {path} into the archive"))
 }
 
 #[cfg(test)]
@@ -175,11 +162,7 @@ mod tests {
 
     fn archive(dir: &Path, name: &str, layers: &[Layer]) -> (String, Vec<u8>) {
         let entrypoint = ["/bin/x".to_owned()];
-        let config = Config {
-            entrypoint: &entrypoint,
-            command: &[],
-            user: "65532",
-        };
+        let config = Config { entrypoint: &entrypoint, command: &[], user: "65532" };
         let digest = write_archive(&dir.join(name), REFERENCE, &config, layers).unwrap();
         (digest, std::fs::read(dir.join(name)).unwrap())
     }
@@ -199,10 +182,7 @@ mod tests {
     #[test]
     fn the_same_layers_give_the_same_bytes() {
         let dir = tempfile::tempdir().unwrap();
-        let layers = [
-            layer(dir.path(), "one", b"first"),
-            layer(dir.path(), "two", b"second"),
-        ];
+        let layers = [layer(dir.path(), "one", b"first"), layer(dir.path(), "two", b"second")];
         let one = archive(dir.path(), "a.tar", &layers);
         std::thread::sleep(std::time::Duration::from_millis(1100));
         assert_eq!(one, archive(dir.path(), "b.tar", &layers));
@@ -215,20 +195,13 @@ mod tests {
         let one = layer(dir.path(), "one", b"first");
         let (digest, bytes) = archive(dir.path(), "a.tar", &[one.clone(), one]);
         let files = contents(&bytes);
-        let blobs: Vec<_> = files
-            .iter()
-            .filter(|(path, _)| path.starts_with("blobs/"))
-            .collect();
+        let blobs: Vec<_> = files.iter().filter(|(path, _)| path.starts_with("blobs/")).collect();
         assert_eq!(blobs.len(), 3, "manifest, config, and the one layer once");
         for (path, content) in blobs {
             assert_eq!(*path, blob_path(&hex(&Sha256::digest(content))));
         }
         let blob = |descriptor: &Value| -> Value {
-            let sha256 = descriptor["digest"]
-                .as_str()
-                .unwrap()
-                .strip_prefix("sha256:")
-                .unwrap();
+            let sha256 = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
             let content = &files[&blob_path(sha256)];
             assert_eq!(descriptor["size"], content.len());
             serde_json::from_slice(content).unwrap()

@@ -107,20 +107,12 @@ pub(super) struct Link {
 
 /// All recipes but the one of our own program, which needs that program: see [`super::build_soperator`].
 pub fn recipes() -> Result<Vec<Recipe>> {
-    SOURCES
-        .iter()
-        .filter(|source| source.name != SOPERATOR)
-        .map(Source::parse)
-        .collect()
+    SOURCES.iter().filter(|source| source.name != SOPERATOR).map(Source::parse).collect()
 }
 
 /// The recipe of the image of our own program.
 pub(super) fn soperator() -> Result<Recipe> {
-    SOURCES
-        .iter()
-        .find(|source| source.name == SOPERATOR)
-        .context("the soperator recipe is missing")?
-        .parse()
+    SOURCES.iter().find(|source| source.name == SOPERATOR).context("the soperator recipe is missing")?.parse()
 }
 
 impl Source {
@@ -137,11 +129,7 @@ impl Recipe {
         let spec: Spec = serde_saphyr::from_str(text).map_err(|error| anyhow::anyhow!("{file}: {error}"))?;
         let reference = spec.reference.replace("{version}", env!("CARGO_PKG_VERSION"));
         spec.check(&reference).with_context(|| file.clone())?;
-        let remove = spec
-            .remove
-            .iter()
-            .map(|text| Pattern::parse(text))
-            .collect::<Result<_>>();
+        let remove = spec.remove.iter().map(|text| Pattern::parse(text)).collect::<Result<_>>();
         Ok(Self {
             name: name.to_owned(),
             reference,
@@ -164,13 +152,7 @@ impl Recipe {
 
     /// The cache key of what this recipe makes with the packages of `lock`.
     pub(super) fn key(&self, lock: &Packages) -> String {
-        key_of([
-            FORMAT,
-            &self.text,
-            &lock.to_lock(),
-            &self.reference,
-            std::env::consts::ARCH,
-        ])
+        key_of([FORMAT, &self.text, &lock.to_lock(), &self.reference, std::env::consts::ARCH])
     }
 
     /// The lock file in the source tree.
@@ -185,14 +167,9 @@ impl Spec {
     fn check(&self, reference: &str) -> Result<()> {
         let simple = |text: &str| {
             !text.is_empty()
-                && text
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"+-.:".contains(&byte))
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.:".contains(&byte))
         };
-        if !reference
-            .rsplit_once(':')
-            .is_some_and(|(name, tag)| name.contains('/') && !tag.is_empty())
-        {
+        if !reference.rsplit_once(':').is_some_and(|(name, tag)| name.contains('/') && !tag.is_empty()) {
             bail!("field `reference`: `{reference}` is not registry/name:tag");
         }
         // Both go onto a command line, where other characters have a meaning.
@@ -210,12 +187,7 @@ impl Spec {
         }
         let paths = self.files.iter().map(|file| ("files", &file.path));
         for (field, path) in paths.chain(self.links.iter().map(|link| ("links", &link.path))) {
-            if !path.starts_with('/')
-                || path
-                    .split('/')
-                    .skip(1)
-                    .any(|part| matches!(part, "" | "." | ".."))
-            {
+            if !path.starts_with('/') || path.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
                 bail!("field `{field}`: `{path}` is not an absolute path without `.` and `..`");
             }
         }
@@ -237,26 +209,14 @@ mod tests {
     #[test]
     fn every_recipe_of_the_program_is_valid() {
         let version = env!("CARGO_PKG_VERSION");
-        let references: Vec<_> = recipes()
-            .unwrap()
-            .iter()
-            .map(|recipe| recipe.reference().to_owned())
-            .collect();
-        let expected = [
-            "slurm:V-slurm24.11",
-            "slurm:V-slurm26.05",
-            "jail:V",
-            "mariadb:V",
-            "pause:V",
-        ];
+        let references: Vec<_> =
+            recipes().unwrap().iter().map(|recipe| recipe.reference().to_owned()).collect();
+        let expected = ["slurm:V-slurm24.11", "slurm:V-slurm26.05", "jail:V", "mariadb:V", "pause:V"];
         assert_eq!(
             references,
             expected.map(|name| format!("soperator.local/{}", name.replace('V', version)))
         );
-        assert_eq!(
-            soperator().unwrap().reference(),
-            format!("soperator.local/soperator:{version}")
-        );
+        assert_eq!(soperator().unwrap().reference(), format!("soperator.local/soperator:{version}"));
     }
 
     #[test]
@@ -278,36 +238,18 @@ mod tests {
         let cases = [
             (SMALL.replace("variant", "vriant"), "vriant"),
             (SMALL.replace("extract", "other"), "other"),
-            (
-                SMALL.replace("[bash]", "[]"),
-                "field `packages`: name at least one package",
-            ),
-            (
-                SMALL.replace("[bash]", "['a;b']"),
-                "field `packages`: `a;b` is not a package's name",
-            ),
+            (SMALL.replace("[bash]", "[]"), "field `packages`: name at least one package"),
+            (SMALL.replace("[bash]", "['a;b']"), "field `packages`: `a;b` is not a package's name"),
             (SMALL.replace("trixie", "'$(x)'"), "field `suite`: `$(x)`"),
-            (
-                SMALL.replace(":{version}", ""),
-                "field `reference`: `soperator.local/x`",
-            ),
+            (SMALL.replace(":{version}", ""), "field `reference`: `soperator.local/x`"),
             (format!("{SMALL}commands: [[]]\n"), "field `commands`"),
             (format!("{SMALL}remove: [etc/x]\n"), "field `remove`: `etc/x`"),
-            (
-                format!("{SMALL}files: [{{path: /a/../b, content: x}}]\n"),
-                "field `files`: `/a/../b`",
-            ),
-            (
-                format!("{SMALL}links: [{{path: a, target: x}}]\n"),
-                "field `links`: `a`",
-            ),
+            (format!("{SMALL}files: [{{path: /a/../b, content: x}}]\n"), "field `files`: `/a/../b`"),
+            (format!("{SMALL}links: [{{path: a, target: x}}]\n"), "field `links`: `a`"),
         ];
         for (text, part) in cases {
             let error = error_of(&text);
-            assert!(
-                error.starts_with("images/x/recipe.yaml") && error.contains(part),
-                "{part}: {error}"
-            );
+            assert!(error.starts_with("images/x/recipe.yaml") && error.contains(part), "{part}: {error}");
         }
     }
 

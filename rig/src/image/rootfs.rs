@@ -61,25 +61,16 @@ pub(super) fn make(
         .env("LC_ALL", "C.UTF-8")
         // Tools that write times into files (python's compiler, useradd, ...) take this one.
         .env("SOURCE_DATE_EPOCH", SOURCE_DATE_EPOCH.to_string()))
-    .with_context(|| {
-        format!(
-            "cannot install the packages of image {} from {}",
-            recipe.name(),
-            spec.suite
-        )
-    })?;
+    .with_context(|| format!("cannot install the packages of image {} from {}", recipe.name(), spec.suite))?;
 
     say("packing the image");
     let mut tree = Tree::index(&raw)?;
     let packages = match spec.variant {
         Variant::Essential => tree.read(STATUS)?.map(|text| Packages::from_dpkg_status(&text)),
-        Variant::Extract => tree
-            .read(CHOSEN)?
-            .map(|text| Packages::from_apt_simulation(&text)),
+        Variant::Extract => tree.read(CHOSEN)?.map(|text| Packages::from_apt_simulation(&text)),
     };
-    let packages = packages
-        .filter(|packages| !packages.is_empty())
-        .context("mmdebstrap left no list of packages")?;
+    let packages =
+        packages.filter(|packages| !packages.is_empty()).context("mmdebstrap left no list of packages")?;
     tree.remove(CHOSEN);
     clean(&mut tree, spec.variant, &recipe.remove)?;
     for link in &spec.links {
@@ -110,10 +101,7 @@ fn arguments(spec: &Spec) -> Vec<String> {
         "--aptopt=Acquire::Retries \"3\"".to_owned(),
     ];
     if let Some(days) = spec.index_valid_days {
-        arguments.push(format!(
-            "--aptopt=Acquire::Min-ValidTime \"{}\"",
-            u64::from(days) * 24 * 60 * 60
-        ));
+        arguments.push(format!("--aptopt=Acquire::Min-ValidTime \"{}\"", u64::from(days) * 24 * 60 * 60));
     }
     if spec.variant == Variant::Extract {
         let packages = spec.packages.join(" ");
@@ -175,14 +163,7 @@ fn advice(messages: &str) -> &'static str {
          or raise `index_valid_days` in the image's recipe"
     } else if says(&["NO_PUBKEY", "is not signed", "signature", "EXPKEYSIG"]) {
         "the packages' signatures cannot be verified; upgrade the package debian-archive-keyring and run it again"
-    } else if says(&[
-        "resolving",
-        "resolve",
-        "onnection",
-        "connect to",
-        "Failed to fetch",
-        "unreachable",
-    ]) {
+    } else if says(&["resolving", "resolve", "onnection", "connect to", "Failed to fetch", "unreachable"]) {
         "the Debian mirror cannot be reached; check the network (http_proxy is honoured) and run it again"
     } else if says(&["Unable to locate package", "has no installation candidate"]) {
         "the suite has no such package; correct `packages` in the image's recipe"
@@ -198,9 +179,7 @@ mod tests {
     use super::*;
 
     fn failure(script: &str) -> String {
-        run(Command::new("sh").args(["-c", script]))
-            .unwrap_err()
-            .to_string()
+        run(Command::new("sh").args(["-c", script])).unwrap_err().to_string()
     }
 
     #[test]
@@ -210,10 +189,7 @@ mod tests {
             error.starts_with("mmdebstrap failed (exit status: 25): the Debian mirror cannot be reached"),
             "{error}"
         );
-        assert!(
-            error.ends_with("\n  100\n  E: Temporary failure resolving the mirror"),
-            "{error}"
-        );
+        assert!(error.ends_with("\n  100\n  E: Temporary failure resolving the mirror"), "{error}");
         assert!(!error.contains("\n  50\n"), "{error}");
     }
 
@@ -221,14 +197,8 @@ mod tests {
     fn advice_follows_the_messages() {
         for (message, part) in [
             ("tar: x: Cannot write: No space left on device", "disk is full"),
-            (
-                "E: Release file for ... is expired (invalid since 9d)",
-                "index_valid_days",
-            ),
-            (
-                "W: GPG error: ... NO_PUBKEY 6ED0E7B82643E131",
-                "debian-archive-keyring",
-            ),
+            ("E: Release file for ... is expired (invalid since 9d)", "index_valid_days"),
+            ("W: GPG error: ... NO_PUBKEY 6ED0E7B82643E131", "debian-archive-keyring"),
             ("E: Unable to locate package slurmx", "correct `packages`"),
             ("E: something new", "say why"),
         ] {
@@ -244,10 +214,7 @@ mod tests {
             std::os::unix::fs::symlink(there, path.path().join(program)).unwrap();
         }
         let mut command = Command::new(WRAPPER[0]);
-        command
-            .args(&WRAPPER[1..])
-            .arg("mmdebstrap")
-            .env("PATH", path.path());
+        command.args(&WRAPPER[1..]).arg("mmdebstrap").env("PATH", path.path());
         let error = run(&mut command).unwrap_err().to_string();
         assert!(error.contains("apt-get install mmdebstrap"), "{error}");
     }
@@ -256,21 +223,11 @@ mod tests {
     fn nothing_goes_on_when_the_builder_is_killed() {
         let dir = tempfile::tempdir().unwrap();
         let beat = dir.path().join("beat");
-        let script = format!(
-            "trap '' TERM; (while sleep 0.1; do echo >> {}; done) & wait",
-            beat.display()
-        );
+        let script = format!("trap '' TERM; (while sleep 0.1; do echo >> {}; done) & wait", beat.display());
         // A shell stands for this program; it starts what `make` would start, and is killed.
         let wrapped = [WRAPPER, &["sh", "-c", &script]].concat();
-        let line = wrapped
-            .iter()
-            .map(|word| quote(word))
-            .collect::<Vec<_>>()
-            .join(" ");
-        let mut builder = Command::new("sh")
-            .args(["-c", &format!("{line}; true")])
-            .spawn()
-            .unwrap();
+        let line = wrapped.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+        let mut builder = Command::new("sh").args(["-c", &format!("{line}; true")]).spawn().unwrap();
         let size = || fs::metadata(&beat).map(|facts| facts.len()).unwrap_or(0);
         for _ in 0..100 {
             if size() > 0 {
@@ -280,10 +237,7 @@ mod tests {
         }
         assert!(size() > 0, "it never started");
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        assert!(
-            !mounts.contains(&dir.path().display().to_string()),
-            "its mounts reach the machine"
-        );
+        assert!(!mounts.contains(&dir.path().display().to_string()), "its mounts reach the machine");
         builder.kill().unwrap();
         builder.wait().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -295,10 +249,7 @@ mod tests {
     #[test]
     fn words_reach_the_hook_whole() {
         let word = "it's $HOME `x`";
-        let output = Command::new("sh")
-            .args(["-c", &format!("printf %s {}", quote(word))])
-            .output()
-            .unwrap();
+        let output = Command::new("sh").args(["-c", &format!("printf %s {}", quote(word))]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
     }
 }

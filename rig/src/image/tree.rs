@@ -53,14 +53,7 @@ pub(super) enum Kind {
 
 impl Entry {
     fn new(kind: Kind, mode: u32) -> Self {
-        Self {
-            kind,
-            mode,
-            uid: 0,
-            gid: 0,
-            mtime: SOURCE_DATE_EPOCH,
-            xattrs: BTreeMap::new(),
-        }
+        Self { kind, mode, uid: 0, gid: 0, mtime: SOURCE_DATE_EPOCH, xattrs: BTreeMap::new() }
     }
 }
 
@@ -79,10 +72,7 @@ impl Tree {
                 xattrs_of(&mut item).with_context(|| format!("extended attributes of {}", told()))?;
             let header = item.header();
             let device = || -> Result<(u32, u32)> {
-                Ok((
-                    header.device_major()?.unwrap_or(0),
-                    header.device_minor()?.unwrap_or(0),
-                ))
+                Ok((header.device_major()?.unwrap_or(0), header.device_minor()?.unwrap_or(0)))
             };
             let kind = match header.entry_type() {
                 EntryType::Directory => Kind::Directory,
@@ -90,42 +80,24 @@ impl Tree {
                 EntryType::Char => device().map(|(major, minor)| Kind::Char(major, minor))?,
                 EntryType::Block => device().map(|(major, minor)| Kind::Block(major, minor))?,
                 EntryType::Fifo => Kind::Fifo,
-                EntryType::Regular | EntryType::Continuous => Kind::Stored {
-                    offset: item.raw_file_position(),
-                    size: item.size(),
-                },
+                EntryType::Regular | EntryType::Continuous => {
+                    Kind::Stored { offset: item.raw_file_position(), size: item.size() }
+                }
                 EntryType::Link => {
                     // A tar has the target before its links, so the link can share what is known of it.
                     let target = normal(&link.context("a hard link without a target")?);
-                    let target = entries
-                        .get(&target)
-                        .with_context(|| format!("{} links to nothing", told()))?;
+                    let target =
+                        entries.get(&target).with_context(|| format!("{} links to nothing", told()))?;
                     let target = target.clone();
                     entries.insert(name, target);
                     continue;
                 }
-                other => bail!(
-                    "{} has the tar entry type {other:?}, which images do not have",
-                    told()
-                ),
+                other => bail!("{} has the tar entry type {other:?}, which images do not have", told()),
             };
             let (mode, uid, gid, mtime) = (header.mode()?, header.uid()?, header.gid()?, header.mtime()?);
-            entries.insert(
-                name,
-                Entry {
-                    kind,
-                    mode: mode & 0o7777,
-                    uid,
-                    gid,
-                    mtime,
-                    xattrs,
-                },
-            );
+            entries.insert(name, Entry { kind, mode: mode & 0o7777, uid, gid, mtime, xattrs });
         }
-        Ok(Self {
-            entries,
-            source: Some(open()?),
-        })
+        Ok(Self { entries, source: Some(open()?) })
     }
 
     /// Keeps only the entries that `keep` says.
@@ -135,11 +107,7 @@ impl Tree {
 
     /// The text of a file, if there is one at `path`.
     pub(super) fn read(&self, path: &str) -> Result<Option<String>> {
-        let bytes = match self
-            .entries
-            .get(&normal(path.as_bytes()))
-            .map(|entry| &entry.kind)
-        {
+        let bytes = match self.entries.get(&normal(path.as_bytes())).map(|entry| &entry.kind) {
             Some(Kind::Given(bytes)) => bytes.clone(),
             Some(Kind::Stored { offset, size }) => {
                 let mut bytes = Vec::new();
@@ -148,9 +116,7 @@ impl Tree {
             }
             _ => return Ok(None),
         };
-        Ok(Some(
-            String::from_utf8(bytes).with_context(|| format!("{path} in the image is not UTF-8"))?,
-        ))
+        Ok(Some(String::from_utf8(bytes).with_context(|| format!("{path} in the image is not UTF-8"))?))
     }
 
     /// Takes an entry out.
@@ -174,10 +140,7 @@ impl Tree {
     pub(super) fn of_one_file(path: &str, mode: u32, from: &Path) -> Result<Self> {
         let source = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
         let size = source.metadata()?.len();
-        let mut tree = Self {
-            entries: BTreeMap::new(),
-            source: Some(source),
-        };
+        let mut tree = Self { entries: BTreeMap::new(), source: Some(source) };
         tree.add(path, Entry::new(Kind::Stored { offset: 0, size }, mode))?;
         Ok(tree)
     }
@@ -189,20 +152,12 @@ impl Tree {
 
     /// The content of a [`Kind::Stored`] file.
     pub(super) fn stored(&self, offset: u64, size: u64) -> Result<Stored<'_>> {
-        Ok(Stored {
-            source: self.source.as_ref().context("the tree has no source")?,
-            at: offset,
-            left: size,
-        })
+        Ok(Stored { source: self.source.as_ref().context("the tree has no source")?, at: offset, left: size })
     }
 
     fn add(&mut self, path: &str, entry: Entry) -> Result<()> {
         let name = normal(path.as_bytes());
-        let slashes = name
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| **byte == b'/')
-            .map(|(at, _)| at);
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
         for end in slashes {
             let parent = self
                 .entries
@@ -213,11 +168,7 @@ impl Tree {
                 bail!("{path}: /{parent} is not a directory in the image; give the path behind the link");
             }
         }
-        if self
-            .entries
-            .get(&name)
-            .is_some_and(|old| old.kind == Kind::Directory)
-        {
+        if self.entries.get(&name).is_some_and(|old| old.kind == Kind::Directory) {
             bail!("{path} is a directory in the image");
         }
         self.entries.insert(name, entry);
@@ -263,8 +214,6 @@ fn xattrs_of<R: Read>(item: &mut tar::Entry<'_, R>) -> Result<BTreeMap<String, V
 
 /// `./usr/bin/` as `usr/bin`.
 fn normal(path: &[u8]) -> Vec<u8> {
-    let names = path
-        .split(|byte| *byte == b'/')
-        .filter(|name| !name.is_empty() && *name != b".");
+    let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty() && *name != b".");
     names.collect::<Vec<_>>().join(&b'/')
 }

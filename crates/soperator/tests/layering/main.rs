@@ -17,10 +17,7 @@ use source::names_of_kube_api;
 use tree::{Member, Reach};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .canonicalize()
-        .expect("the root of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root of the workspace")
 }
 
 /// What `cargo ARGS` prints. Never needs the network, and never changes Cargo.lock.
@@ -32,11 +29,7 @@ fn cargo(args: &[&str]) -> String {
         .current_dir(root())
         .output()
         .expect("cargo starts");
-    assert!(
-        output.status.success(),
-        "cargo {args:?} failed:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "cargo {args:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -52,10 +45,7 @@ fn assert_none(violations: &[String]) {
 #[test]
 fn crates_use_only_the_crates_below_them() {
     let members = members();
-    assert!(
-        members.iter().any(|member| member.name == "soperator"),
-        "no members found: {members:?}"
-    );
+    assert!(members.iter().any(|member| member.name == "soperator"), "no members found: {members:?}");
     assert_none(&check_direction(&members, RULES));
 }
 
@@ -66,15 +56,7 @@ fn crates_reach_nothing_that_their_layer_forbids() {
         let Some(rule) = RULES.iter().find(|rule| rule.name == member.name) else {
             continue; // `crates_use_only_the_crates_below_them` reports it.
         };
-        let mut args = vec![
-            "tree",
-            "-p",
-            &member.name,
-            "-e",
-            "features,no-dev",
-            "--prefix",
-            "none",
-        ];
+        let mut args = vec!["tree", "-p", &member.name, "-e", "features,no-dev", "--prefix", "none"];
         if rule.core_only {
             args.push("--no-default-features");
         }
@@ -87,18 +69,8 @@ fn crates_reach_nothing_that_their_layer_forbids() {
 
 #[test]
 fn ring_is_the_only_cryptography() {
-    let reach = Reach::parse(&cargo(&[
-        "tree",
-        "--workspace",
-        "-e",
-        "features",
-        "--prefix",
-        "none",
-    ]));
-    assert!(
-        reach.packages.contains("ring"),
-        "the rig speaks TLS, so ring should be here: {reach:?}"
-    );
+    let reach = Reach::parse(&cargo(&["tree", "--workspace", "-e", "features", "--prefix", "none"]));
+    assert!(reach.packages.contains("ring"), "the rig speaks TLS, so ring should be here: {reach:?}");
     assert_none(&check_workspace_reach(&reach));
 }
 
@@ -133,11 +105,7 @@ fn sources_of_shipped_crates() -> Vec<(String, PathBuf)> {
         let mut open = vec![folder.path().join("src")];
         while let Some(path) = open.pop() {
             if path.is_dir() {
-                open.extend(
-                    std::fs::read_dir(&path)
-                        .expect("a folder")
-                        .map(|e| e.expect("an entry").path()),
-                );
+                open.extend(std::fs::read_dir(&path).expect("a folder").map(|e| e.expect("an entry").path()));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 files.push((name.clone(), path));
             }

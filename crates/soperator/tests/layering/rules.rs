@@ -25,12 +25,7 @@ pub(crate) struct Rule {
 }
 
 const fn rule(name: &'static str, may_use: &'static [&'static str], layer: Layer) -> Rule {
-    Rule {
-        name,
-        may_use,
-        layer,
-        core_only: false,
-    }
+    Rule { name, may_use, layer, core_only: false }
 }
 
 const ROLE: &[&str] = &["api", "slurm", "slurm-client", "engine"];
@@ -66,33 +61,16 @@ pub(crate) const RULES: &[Rule] = &[
     rule("engine", &[], Layer::Free),
     rule("agent", &["slurm"], Layer::NoKubernetes),
     rule("spank", &["slurm"], Layer::NoKubernetes),
-    rule(
-        "operator",
-        &["api", "render", "nodeset", "slurm", "slurm-client", "engine"],
-        Layer::Free,
-    ),
+    rule("operator", &["api", "render", "nodeset", "slurm", "slurm-client", "engine"], Layer::Free),
     rule("sconfig", ROLE, Layer::Free),
     rule("checks", ROLE, Layer::Free),
     rule("rebooter", ROLE, Layer::Free),
     rule("exporter", ROLE, Layer::Free),
     rule("notifier", ROLE, Layer::Free),
-    Rule {
-        name: "gpu-scheduler",
-        may_use: ROLE,
-        layer: Layer::Pure,
-        core_only: true,
-    },
+    Rule { name: "gpu-scheduler", may_use: ROLE, layer: Layer::Pure, core_only: true },
     rule(
         "soperator",
-        &[
-            "operator",
-            "sconfig",
-            "checks",
-            "rebooter",
-            "exporter",
-            "notifier",
-            "gpu-scheduler",
-        ],
+        &["operator", "sconfig", "checks", "rebooter", "exporter", "notifier", "gpu-scheduler"],
         Layer::Free,
     ),
     rule("rig", &[], Layer::Free),
@@ -104,14 +82,8 @@ pub(crate) const RULES: &[Rule] = &[
 const NETWORK: &[&str] = &["kube-client", "hyper"];
 const KUBERNETES: &[&str] = &["kube", "kube-client", "kube-core", "kube-runtime", "k8s-openapi"];
 /// Everything that would stand beside ring.
-const OTHER_CRYPTOGRAPHY: &[&str] = &[
-    "aws-lc-rs",
-    "aws-lc-sys",
-    "aws-lc-fips-sys",
-    "openssl",
-    "openssl-sys",
-    "native-tls",
-];
+const OTHER_CRYPTOGRAPHY: &[&str] =
+    &["aws-lc-rs", "aws-lc-sys", "aws-lc-fips-sys", "openssl", "openssl-sys", "native-tls"];
 
 /// Whether the crate in this folder of `crates/` may name `kube::Api`.
 pub(crate) fn may_name_kube_api(name: &str) -> bool {
@@ -154,17 +126,11 @@ pub(crate) fn check_reach(rule: &Rule, reach: &Reach) -> Vec<String> {
         .iter()
         .filter(|package| reach.packages.contains(**package))
         .map(|package| {
-            format!(
-                "`{0}` {why}, but pulls in {package}; see `cargo tree -p {0} -i {package}`",
-                rule.name
-            )
+            format!("`{0}` {why}, but pulls in {package}; see `cargo tree -p {0} -i {package}`", rule.name)
         })
         .collect();
     if rule.layer == Layer::Pure && reach.has_feature("tokio", "net") {
-        violations.push(format!(
-            "`{}` {why}, but pulls in tokio with its feature net",
-            rule.name
-        ));
+        violations.push(format!("`{}` {why}, but pulls in tokio with its feature net", rule.name));
     }
     violations
 }
@@ -189,14 +155,8 @@ mod tests {
     use crate::tree::Use;
 
     fn member(name: &str, uses: &[(&str, bool)]) -> Member {
-        let uses = uses.iter().map(|(name, for_tests)| Use {
-            name: (*name).into(),
-            for_tests: *for_tests,
-        });
-        Member {
-            name: name.into(),
-            uses: uses.collect(),
-        }
+        let uses = uses.iter().map(|(name, for_tests)| Use { name: (*name).into(), for_tests: *for_tests });
+        Member { name: name.into(), uses: uses.collect() }
     }
 
     fn rule_of(name: &str) -> &'static Rule {
@@ -209,27 +169,16 @@ mod tests {
         assert_eq!(names.len(), RULES.len());
         for rule in RULES {
             for used in rule.may_use {
-                assert!(
-                    names.contains(used),
-                    "`{}` lists `{used}`, which has no row",
-                    rule.name
-                );
+                assert!(names.contains(used), "`{}` lists `{used}`, which has no row", rule.name);
             }
         }
     }
 
     #[test]
     fn nothing_shipped_may_use_what_is_not_shipped() {
-        for rule in RULES
-            .iter()
-            .filter(|rule| !["rig", "e2e", "bench"].contains(&rule.name))
-        {
+        for rule in RULES.iter().filter(|rule| !["rig", "e2e", "bench"].contains(&rule.name)) {
             for unshipped in ["rig", "e2e", "bench"] {
-                assert!(
-                    !rule.may_use.contains(&unshipped),
-                    "`{}` may use `{unshipped}`",
-                    rule.name
-                );
+                assert!(!rule.may_use.contains(&unshipped), "`{}` may use `{unshipped}`", rule.name);
             }
         }
     }
@@ -247,12 +196,8 @@ mod tests {
 
     #[test]
     fn a_dependency_upwards_is_caught() {
-        for (user, used) in [
-            ("slurm", "api"),
-            ("render", "engine"),
-            ("agent", "engine"),
-            ("operator", "rig"),
-        ] {
+        for (user, used) in [("slurm", "api"), ("render", "engine"), ("agent", "engine"), ("operator", "rig")]
+        {
             let violations = check_direction(&[member(user, &[(used, false)])], RULES);
             assert_eq!(violations.len(), 1, "{violations:?}");
             assert!(
@@ -264,24 +209,15 @@ mod tests {
 
     #[test]
     fn tests_may_use_the_rig_but_nothing_else_from_above() {
-        assert_eq!(
-            check_direction(&[member("engine", &[("rig", true)])], RULES).len(),
-            0
-        );
-        assert_eq!(
-            check_direction(&[member("engine", &[("operator", true)])], RULES).len(),
-            1
-        );
+        assert_eq!(check_direction(&[member("engine", &[("rig", true)])], RULES).len(), 0);
+        assert_eq!(check_direction(&[member("engine", &[("operator", true)])], RULES).len(), 1);
     }
 
     #[test]
     fn a_crate_without_a_row_is_caught() {
         let violations = check_direction(&[member("newcomer", &[])], RULES);
         assert_eq!(violations.len(), 1);
-        assert!(
-            violations[0].contains("`newcomer` has no row in RULES; add one"),
-            "{violations:?}"
-        );
+        assert!(violations[0].contains("`newcomer` has no row in RULES; add one"), "{violations:?}");
     }
 
     #[test]
@@ -290,10 +226,7 @@ mod tests {
             for line in ["kube-client v5.0.0", "hyper v1.8.0", "tokio feature \"net\""] {
                 let violations = check_reach(rule_of(name), &Reach::parse(line));
                 assert_eq!(violations.len(), 1, "{name} with {line}");
-                assert!(
-                    violations[0].starts_with(&format!("`{name}` does no I/O")),
-                    "{violations:?}"
-                );
+                assert!(violations[0].starts_with(&format!("`{name}` does no I/O")), "{violations:?}");
             }
             let harmless =
                 "kube v5.0.0\nkube-core v5.0.0\nk8s-openapi v0.29.0\ntokio v1.54.1\ntokio feature \"sync\"";
@@ -309,11 +242,7 @@ mod tests {
                 assert_eq!(violations.len(), 1, "{name} with {package}");
             }
             assert_eq!(
-                check_reach(
-                    rule_of(name),
-                    &Reach::parse("hyper v1.8.0\ntokio feature \"net\"")
-                )
-                .len(),
+                check_reach(rule_of(name), &Reach::parse("hyper v1.8.0\ntokio feature \"net\"")).len(),
                 0
             );
         }
@@ -321,14 +250,8 @@ mod tests {
 
     #[test]
     fn cryptography_beside_ring_is_caught() {
-        assert_eq!(
-            check_workspace_reach(&Reach::parse("ring v0.17.14\nrustls v0.23.1")).len(),
-            0
-        );
-        assert_eq!(
-            check_workspace_reach(&Reach::parse("ring v0.17.14\naws-lc-rs v1.15.0")).len(),
-            1
-        );
+        assert_eq!(check_workspace_reach(&Reach::parse("ring v0.17.14\nrustls v0.23.1")).len(), 0);
+        assert_eq!(check_workspace_reach(&Reach::parse("ring v0.17.14\naws-lc-rs v1.15.0")).len(), 1);
     }
 
     #[test]

@@ -30,16 +30,10 @@ impl Member {
                 // Only ours have a path. The name is the real one also where the dependency is renamed.
                 if dependency.get("path").is_some_and(Value::is_string) {
                     let name = dependency["name"].as_str()?.to_owned();
-                    uses.push(Use {
-                        name,
-                        for_tests: dependency["kind"] == "dev",
-                    });
+                    uses.push(Use { name, for_tests: dependency["kind"] == "dev" });
                 }
             }
-            members.push(Self {
-                name: package["name"].as_str()?.to_owned(),
-                uses,
-            });
+            members.push(Self { name: package["name"].as_str()?.to_owned(), uses });
         }
         Some(members)
     }
@@ -60,9 +54,7 @@ impl Reach {
             let mut words = line.split_whitespace();
             match (words.next(), words.next(), words.next()) {
                 (Some(name), Some("feature"), Some(feature)) => {
-                    reach
-                        .features
-                        .insert((name.into(), feature.trim_matches('"').into()));
+                    reach.features.insert((name.into(), feature.trim_matches('"').into()));
                 }
                 (Some(name), Some(version), _) if version.starts_with('v') => {
                     reach.packages.insert(name.into());
@@ -91,10 +83,7 @@ mod tests {
                 {"name": "rig", "kind": "dev", "source": null, "path": "/w/rig"},
                 {"name": "slurm", "kind": "build", "source": null, "path": "/w/crates/slurm"}]},
             {"name": "slurm", "dependencies": []}]}"#;
-        let used = |name: &str, for_tests| Use {
-            name: name.into(),
-            for_tests,
-        };
+        let used = |name: &str, for_tests| Use { name: name.into(), for_tests };
         assert_eq!(
             Member::parse(metadata).expect("members"),
             [
@@ -102,10 +91,7 @@ mod tests {
                     name: "operator".into(),
                     uses: vec![used("engine", false), used("rig", true), used("slurm", false)]
                 },
-                Member {
-                    name: "slurm".into(),
-                    uses: vec![]
-                },
+                Member { name: "slurm".into(), uses: vec![] },
             ]
         );
     }

@@ -1,0 +1,8 @@
+//! The rig is a real Kubernetes: everything that later tests lean on.
+
+mod access;
+mod lifecycle;
+mod network;
+mod nodes;
+mod slurm;
+mod storage;
