@@ -45,6 +45,10 @@ sweep: ## Run all tests with SOPERATOR_SWEEP=full: whole sweeps where `make test
 soak: ## Run the end-to-end tests with SOPERATOR_SOAK=ROUNDS (20): soak loops repeat that often
 	@hack/long-tests soak $(ROUNDS)
 
+.PHONY: generate
+generate: ## Write the files that are made from code: CRDs in the charts
+	@hack/generate
+
 .PHONY: sync-version
 sync-version: ## Stamp VERSION into Cargo, charts and image tags
 	@hack/sync-version

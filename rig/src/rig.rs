@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -380,15 +380,5 @@ pub fn program() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(PROGRAM_VARIABLE) {
         return Ok(named.into());
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "rig", "--bin", "rig", "--message-format", "json"])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!("cannot compile rig:\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-    build::executable_of(&output.stdout)
+    build::cargo_program(&["--package", "rig", "--bin", "rig"])
 }

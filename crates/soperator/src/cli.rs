@@ -5,11 +5,13 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::crds;
 use crate::role::Role;
 
 /// The name of the program, whatever the file is called.
@@ -44,6 +46,8 @@ enum Command {
         #[arg(long, short, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Print the custom resource definitions as YAML
+    Crds(crds::Args),
     /// Print a completion script for a shell
     Completion {
         /// The shell to complete for
@@ -97,6 +101,10 @@ pub(crate) enum Error {
     NotBuilt(Role),
     /// The answer could not be written.
     Output(io::Error),
+    /// A file could not be written.
+    File(PathBuf, io::Error),
+    /// A value could not be written as YAML.
+    Yaml(String),
 }
 
 impl Error {
@@ -114,7 +122,7 @@ impl Error {
             }
             // The reader has seen enough, as in `soperator completion bash | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Self::Output(_) => {
+            Self::Output(_) | Self::File(..) | Self::Yaml(_) => {
                 eprintln!("error: {self}");
                 ExitCode::from(EXIT_FAILED)
             }
@@ -133,6 +141,8 @@ impl fmt::Display for Error {
                 role.subcommand()
             ),
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
+            Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
         }
     }
 }
@@ -154,6 +164,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
     match parse(args)? {
         Command::Role(role) => run_role(&role),
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
+        Command::Crds(args) => crds::run(&args, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
     }
 }

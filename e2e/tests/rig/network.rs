@@ -1,11 +1,11 @@
 //! Pods, Services and DNS, and that nothing leaves.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
-use e2e::{IDLE, Kubectl, SAY_HOSTNAME, image, output_of, pod};
+use e2e::{IDLE, Kubectl, PATIENCE, SAY_HOSTNAME, image, output_of, pod};
 use rig::Rig;
 use serde_json::json;
 
@@ -146,17 +146,20 @@ async fn kubectl_reaches_into_pods() -> Result<()> {
 
 fn through_forward(forward: &mut std::process::Child) -> Result<String> {
     let mut line = String::new();
-    BufReader::new(forward.stdout.take().context("no output")?).read_line(&mut line)?;
+    // Kept open: kubectl says more, and ends when nobody listens.
+    let mut output = BufReader::new(forward.stdout.take().context("no output")?);
+    output.read_line(&mut line)?;
     let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next());
     let port: u16 = port.with_context(|| format!("no port in {line:?}"))?.parse()?;
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-    // Its end may come as a reset, because the server closes first.
-    let mut answer = Vec::new();
-    let mut buffer = [0; 1024];
-    while let Ok(length @ 1..) = stream.read(&mut buffer) {
-        answer.extend(&buffer[..length]);
+    // Not to the end of the stream: containerd passes the server's close on only after the client's.
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut answer = String::new();
+    let mut reader = BufReader::new(stream);
+    while !answer.ends_with("\r\n\r\n") {
+        reader.read_line(&mut answer)?;
     }
-    let answer = String::from_utf8(answer)?;
+    reader.read_line(&mut answer)?;
     Ok(answer)
 }

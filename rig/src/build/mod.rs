@@ -181,21 +181,32 @@ pub fn go_program(cache: &Cache, program: &'static GoProgram) -> Result<PathBuf>
 
 /// Our own program, compiled for release.
 fn release_program() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--release", "--package", "soperator", "--message-format", "json"])
+    cargo_program(&["--release", "--package", "soperator"])
+}
+
+/// Builds a program of this workspace with Cargo and returns where it lies.
+pub(crate) fn cargo_program(selection: &[&str]) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--message-format", "json"])
+        .args(selection)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run cargo")?;
+        .stdin(Stdio::null());
+    // What Cargo tells a test about its package; build scripts that look at it would run again, and all that depends on them.
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            cargo.env_remove(name);
+        }
+    }
+    let output = cargo.output().context("cannot run cargo")?;
     if !output.status.success() {
-        bail!("cannot compile soperator:\n{}", String::from_utf8_lossy(&output.stderr));
+        bail!("`cargo build {}` failed:\n{}", selection.join(" "), String::from_utf8_lossy(&output.stderr));
     }
     executable_of(&output.stdout)
 }
 
 /// The last program among the messages that `cargo build --message-format json` prints.
-pub(crate) fn executable_of(messages: &[u8]) -> Result<PathBuf> {
+fn executable_of(messages: &[u8]) -> Result<PathBuf> {
     String::from_utf8_lossy(messages)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
