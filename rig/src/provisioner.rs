@@ -27,11 +27,11 @@ pub async fn run(client: Client, directory: PathBuf) {
     let claims = watcher(Api::<PersistentVolumeClaim>::all(client.clone()), watcher::Config::default())
         .default_backoff()
         .applied_objects()
-        .map_ok(Change::Claim);
+        .map_ok(|claim| Change::Claim(Box::new(claim)));
     let volumes = watcher(Api::<PersistentVolume>::all(client.clone()), watcher::Config::default())
         .default_backoff()
         .applied_objects()
-        .map_ok(Change::Volume);
+        .map_ok(|volume| Change::Volume(Box::new(volume)));
     let mut changes = futures::stream::select(claims.boxed(), volumes.boxed());
     while let Some(change) = changes.next().await {
         let outcome = match change {
@@ -46,8 +46,8 @@ pub async fn run(client: Client, directory: PathBuf) {
 }
 
 enum Change {
-    Claim(PersistentVolumeClaim),
-    Volume(PersistentVolume),
+    Claim(Box<PersistentVolumeClaim>),
+    Volume(Box<PersistentVolume>),
 }
 
 fn waits_for_us(claim: &PersistentVolumeClaim) -> bool {

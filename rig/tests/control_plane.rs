@@ -1,5 +1,7 @@
 //! `ControlPlane`: a real API server for tests of API behaviour, without nodes and without root.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::time::Duration;
 
 use anyhow::Result;

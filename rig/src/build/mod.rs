@@ -24,7 +24,7 @@ pub enum Part {
     /// A Go program.
     Go(&'static GoProgram),
     /// An image.
-    Image(Recipe),
+    Image(Box<Recipe>),
     /// The image of our own program.
     Soperator,
     /// All images but our own, unpacked, so that nodes need not do it.
@@ -95,7 +95,7 @@ impl Part {
 pub fn all_parts() -> Result<Vec<Part>> {
     let mut parts = vec![Part::HostPackages];
     parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST, &go::KWOK].map(Part::Go));
-    parts.extend(image::recipes()?.into_iter().map(Part::Image));
+    parts.extend(image::recipes()?.into_iter().map(Box::new).map(Part::Image));
     parts.extend([Part::Soperator, Part::ImageStore]);
     Ok(parts)
 }
@@ -103,7 +103,7 @@ pub fn all_parts() -> Result<Vec<Part>> {
 /// What a running rig needs.
 pub fn rig_parts() -> Result<Vec<Part>> {
     let mut parts = vec![Part::HostPackages, Part::Go(&go::KUBE), Part::Go(&go::COREDNS)];
-    parts.extend(image::recipes()?.into_iter().map(Part::Image));
+    parts.extend(image::recipes()?.into_iter().map(Box::new).map(Part::Image));
     parts.push(Part::ImageStore);
     Ok(parts)
 }

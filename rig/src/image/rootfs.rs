@@ -225,7 +225,10 @@ mod tests {
         let beat = dir.path().join("beat");
         let script = format!("trap '' TERM; (while sleep 0.1; do echo >> {}; done) & wait", beat.display());
         // A shell stands for this program; it starts what `make` would start, and is killed.
-        let wrapped = [WRAPPER, &["sh", "-c", &script]].concat();
+        // Images are built by root; who is not may be it in a user namespace.
+        let as_root: &[&str] =
+            if nix::unistd::geteuid().is_root() { &[] } else { &["unshare", "--user", "--map-root-user"] };
+        let wrapped = [as_root, WRAPPER, &["sh", "-c", &script]].concat();
         let line = wrapped.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
         let mut builder = Command::new("sh").args(["-c", &format!("{line}; true")]).spawn().unwrap();
         let size = || fs::metadata(&beat).map(|facts| facts.len()).unwrap_or(0);
