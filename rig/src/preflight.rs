@@ -5,8 +5,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Free space that building everything from nothing takes, compilers' caches included.
-pub const BUILD_BYTES: u64 = 8 << 30;
 /// Free space that a running rig takes.
 pub const RUN_BYTES: u64 = 1 << 30;
 

@@ -61,6 +61,16 @@ impl Part {
         matches!(self, Part::Go(_))
     }
 
+    /// Free space that building it from nothing takes, compilers' caches included.
+    fn bytes(&self) -> u64 {
+        const MIB: u64 = 1 << 20;
+        match self {
+            Part::Go(program) if program.name == go::KUBE.name => 4096 * MIB,
+            Part::Go(_) | Part::Image(_) | Part::ImageStore => 768 * MIB,
+            Part::HostPackages | Part::Soperator => 256 * MIB,
+        }
+    }
+
     fn is_there(&self, cache: &Cache) -> Result<bool> {
         Ok(match self {
             Part::HostPackages => debian::installed(),
@@ -135,7 +145,7 @@ pub fn build(cache: &Cache, parts: Vec<Part>, options: Options) -> Result<String
     if to_do.is_empty() {
         return Ok(String::new());
     }
-    preflight::disk_space(cache.root(), preflight::BUILD_BYTES)?;
+    preflight::disk_space(cache.root(), to_do.iter().map(Part::bytes).sum())?;
 
     let progress = Progress::new(to_do.len());
     let left = Mutex::new(to_do.iter().map(Part::name).collect::<Vec<_>>());
