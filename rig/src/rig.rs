@@ -187,10 +187,18 @@ pub fn down(paths: &RigPaths) -> Result<bool> {
     paths.make_parent()?;
     let _start_lock = cache::lock(&paths.start_lock(), || ())?;
     let running = connect(paths).is_ok();
+    let supervisor = status(paths).ok().flatten().map(|status| status.supervisor);
     if running {
         order(paths, &Request::Down)?;
     }
     wait_for_supervisors_end(paths)?;
+    // Its lock is free a moment before the process is gone.
+    let deadline = Instant::now() + SUPERVISOR_PATIENCE;
+    while supervisor.is_some_and(|pid| PathBuf::from(format!("/proc/{pid}")).exists())
+        && Instant::now() < deadline
+    {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let left = paths.root().exists();
     supervisor::clean_up(paths, false)?;
     Ok(running || left)
