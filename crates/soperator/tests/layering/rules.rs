@@ -70,7 +70,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "gpu-scheduler", may_use: ROLE, layer: Layer::Pure, core_only: true },
     rule(
         "soperator",
-        &["operator", "sconfig", "checks", "rebooter", "exporter", "notifier", "gpu-scheduler"],
+        // `api` is for the commands about manifests, which are no role.
+        &["api", "operator", "sconfig", "checks", "rebooter", "exporter", "notifier", "gpu-scheduler"],
         Layer::Free,
     ),
     rule("rig", &[], Layer::Free),

@@ -1,0 +1,126 @@
+//! What Kubernetes says about its own types, and the schemas of k8s-openapi do not: how lists merge, which objects are
+//! replaced as a whole, and the defaults that list keys need.
+//!
+//! `tests/core_types.rs` compares these tables with the OpenAPI document of a real API server.
+
+use serde_json::{Map, Value, json};
+
+/// Whether the name of a definition is one of a type of Kubernetes.
+pub fn is_core(name: &str) -> bool {
+    name.starts_with("io.k8s.")
+}
+
+/// Lists whose items are told apart by the value of keys. All other lists are replaced as a whole (`atomic`, which a CRD
+/// need not say), but for those in [`SETS`].
+pub const MAPS: &[(&str, &str, &[&str])] = &[
+    ("io.k8s.api.core.v1.Container", "env", &["name"]),
+    ("io.k8s.api.core.v1.Container", "ports", &["containerPort", "protocol"]),
+    ("io.k8s.api.core.v1.Container", "volumeDevices", &["devicePath"]),
+    ("io.k8s.api.core.v1.Container", "volumeMounts", &["mountPath"]),
+    ("io.k8s.api.core.v1.EphemeralContainer", "env", &["name"]),
+    ("io.k8s.api.core.v1.EphemeralContainer", "ports", &["containerPort", "protocol"]),
+    ("io.k8s.api.core.v1.EphemeralContainer", "volumeDevices", &["devicePath"]),
+    ("io.k8s.api.core.v1.EphemeralContainer", "volumeMounts", &["mountPath"]),
+    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", "conditions", &["type"]),
+    ("io.k8s.api.core.v1.PodSpec", "containers", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "ephemeralContainers", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "hostAliases", &["ip"]),
+    ("io.k8s.api.core.v1.PodSpec", "imagePullSecrets", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "initContainers", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "resourceClaims", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "schedulingGates", &["name"]),
+    ("io.k8s.api.core.v1.PodSpec", "topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+    ("io.k8s.api.core.v1.PodSpec", "volumes", &["name"]),
+    ("io.k8s.api.core.v1.ResourceRequirements", "claims", &["name"]),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "ownerReferences", &["uid"]),
+];
+
+/// Lists of different values.
+pub const SETS: &[(&str, &str)] = &[
+    ("io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", "values"),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "finalizers"),
+];
+
+/// Types that are replaced as a whole.
+pub const ATOMIC_TYPES: &[&str] = &[
+    "io.k8s.api.core.v1.ConfigMapKeySelector",
+    "io.k8s.api.core.v1.FileKeySelector",
+    "io.k8s.api.core.v1.LocalObjectReference",
+    "io.k8s.api.core.v1.NodeSelector",
+    "io.k8s.api.core.v1.NodeSelectorTerm",
+    "io.k8s.api.core.v1.ObjectFieldSelector",
+    "io.k8s.api.core.v1.ResourceFieldSelector",
+    "io.k8s.api.core.v1.SecretKeySelector",
+    "io.k8s.api.core.v1.TypedLocalObjectReference",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
+];
+
+/// Maps that are replaced as a whole, or explicitly are not.
+pub const MAP_TYPES: &[(&str, &str, &str)] = &[
+    ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses", "granular"),
+    ("io.k8s.api.core.v1.PodSpec", "nodeSelector", "atomic"),
+];
+
+/// Keys of list items that may be left out.
+pub const KEY_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("io.k8s.api.core.v1.ContainerPort", "protocol", "TCP"),
+    ("io.k8s.api.core.v1.LocalObjectReference", "name", ""),
+];
+
+/// Maps of labels that rules of ours look into, so that the API server can tell what a rule costs. Kubernetes allows
+/// no longer values anyway.
+const LABELS: &[(&str, &str)] = &[
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "matchLabels"),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels"),
+];
+const MAX_LABELS: u64 = 256;
+const MAX_LABEL_VALUE: u64 = 63;
+
+/// Adds to the definition of a type of Kubernetes what k8s-openapi leaves out.
+pub fn complete(name: &str, definition: &mut Map<String, Value>) {
+    if ATOMIC_TYPES.contains(&name) {
+        definition.insert("x-kubernetes-map-type".into(), json!("atomic"));
+    }
+    let mut optional = Vec::new();
+    if let Some(Value::Object(properties)) = definition.get_mut("properties") {
+        for (property, schema) in properties.iter_mut() {
+            if let Value::Object(schema) = schema {
+                complete_property(name, property, schema);
+                if schema.contains_key("default") {
+                    optional.push(property.clone());
+                }
+            }
+        }
+    }
+    // The API server fills the default in, so nobody has to write it.
+    if let Some(Value::Array(required)) = definition.get_mut("required") {
+        required.retain(|name| name.as_str().is_none_or(|name| !optional.iter().any(|other| other == name)));
+        if required.is_empty() {
+            definition.remove("required");
+        }
+    }
+}
+
+fn complete_property(name: &str, property: &str, schema: &mut Map<String, Value>) {
+    let here = |(of, field): (&str, &str)| of == name && field == property;
+    if let Some((.., keys)) = MAPS.iter().find(|(of, field, _)| here((of, field))) {
+        schema.insert("x-kubernetes-list-type".into(), json!("map"));
+        schema.insert("x-kubernetes-list-map-keys".into(), json!(keys));
+    }
+    if SETS.iter().any(|(of, field)| here((of, field))) {
+        schema.insert("x-kubernetes-list-type".into(), json!("set"));
+    }
+    if let Some((.., map_type)) = MAP_TYPES.iter().find(|(of, field, _)| here((of, field))) {
+        schema.insert("x-kubernetes-map-type".into(), json!(map_type));
+    }
+    if let Some((.., default)) = KEY_DEFAULTS.iter().find(|(of, field, _)| here((of, field))) {
+        schema.insert("default".into(), json!(default));
+    }
+    if LABELS.iter().any(|(of, field)| here((of, field))) {
+        schema.insert("maxProperties".into(), json!(MAX_LABELS));
+        if let Some(Value::Object(values)) = schema.get_mut("additionalProperties") {
+            values.insert("maxLength".into(), json!(MAX_LABEL_VALUE));
+        }
+    }
+}
