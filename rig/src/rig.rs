@@ -151,8 +151,8 @@ pub fn shared_name() -> String {
 
 /// Asks the supervisor of a rig one thing and returns its answer.
 pub fn ask(paths: &RigPaths, request: &Request) -> Result<Reply> {
-    let mut stream = connect(paths).with_context(|| not_running(paths.name()))?;
-    send(&mut stream, request)?;
+    let stream = connect(paths).with_context(|| not_running(paths.name()))?;
+    send(&stream, request)?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     if line.is_empty() {
@@ -260,7 +260,7 @@ fn connect(paths: &RigPaths) -> Result<UnixStream> {
     Ok(UnixStream::connect(path)?)
 }
 
-fn send(stream: &mut UnixStream, request: &Request) -> Result<()> {
+fn send(mut stream: &UnixStream, request: &Request) -> Result<()> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line)?;
@@ -268,10 +268,8 @@ fn send(stream: &mut UnixStream, request: &Request) -> Result<()> {
 }
 
 /// Tells the supervisor what we want, and passes on what it says until the rig is ready.
-fn wait_until_ready(mut stream: &UnixStream, request: &Request, stage: &dyn Fn(&str)) -> Result<Figures> {
-    let mut line = serde_json::to_vec(request)?;
-    line.push(b'\n');
-    stream.write_all(&line)?;
+fn wait_until_ready(stream: &UnixStream, request: &Request, stage: &dyn Fn(&str)) -> Result<Figures> {
+    send(stream, request)?;
     for line in BufReader::new(stream).lines() {
         match serde_json::from_str(&line?).context("the supervisor's answer is not understood")? {
             Reply::Starting(text) => stage(&text),
