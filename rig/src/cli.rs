@@ -237,7 +237,7 @@ fn status() -> Result<()> {
             Ok(None) => {
                 println!("{}: left by a killed supervisor; `rig down --name {0}` cleans up", paths.name())
             }
-            Err(error) => println!("{}: {error:#}", paths.name()),
+            Err(error) => println!("{}: starting or ending ({error:#})", paths.name()),
         }
     }
     Ok(())

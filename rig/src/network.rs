@@ -11,10 +11,13 @@ use crate::addresses;
 const BRIDGE: &str = "br0";
 
 /// `ip` commands for the control plane's side of the bridge.
+///
+/// Its hardware address is fixed: by itself a bridge takes the lowest one of its ports, which changes when a node is
+/// unplugged, and then the other nodes cannot reach the API server until their neighbour entries expire.
 pub fn bridge_commands() -> String {
     format!(
         "link set lo up\n\
-         link add {BRIDGE} type bridge\n\
+         link add {BRIDGE} address 02:00:0a:0a:00:00 type bridge\n\
          address add {}/{} dev {BRIDGE}\n\
          link set {BRIDGE} up\n",
         addresses::CONTROL_PLANE,
@@ -79,6 +82,11 @@ pub async fn ip(pid: u32, commands: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_bridge_keeps_its_hardware_address_when_nodes_come_and_go() {
+        assert!(bridge_commands().contains("link add br0 address 02:00:0a:0a:00:00 type bridge"));
+    }
 
     #[test]
     fn a_node_reaches_the_pods_of_every_other_node_and_no_more() {
