@@ -46,7 +46,7 @@ soak: ## Run the end-to-end tests with SOPERATOR_SOAK=ROUNDS (20): soak loops re
 	@hack/long-tests soak $(ROUNDS)
 
 .PHONY: generate
-generate: ## Write the files that are made from code: CRDs in the charts
+generate: ## Write the files that are made from code: CRDs, API reference, tables of values
 	@hack/generate
 
 .PHONY: sync-version

@@ -13,6 +13,7 @@ use clap_complete::Shell;
 
 use crate::crds;
 use crate::role::Role;
+use crate::validate;
 
 /// The name of the program, whatever the file is called.
 const NAME: &str = "soperator";
@@ -48,6 +49,8 @@ enum Command {
     },
     /// Print the custom resource definitions as YAML
     Crds(crds::Args),
+    /// Check manifests without a cluster, by the rules of the API server
+    Validate(validate::Args),
     /// Print a completion script for a shell
     Completion {
         /// The shell to complete for
@@ -103,8 +106,14 @@ pub(crate) enum Error {
     Output(io::Error),
     /// A file could not be written.
     File(PathBuf, io::Error),
+    /// A file could not be read.
+    Unreadable(PathBuf, io::Error),
     /// A value could not be written as YAML.
     Yaml(String),
+    /// Manifests are wrong, as has been told line by line.
+    Invalid(usize),
+    /// A program error.
+    Bug(String),
 }
 
 impl Error {
@@ -122,7 +131,9 @@ impl Error {
             }
             // The reader has seen enough, as in `soperator completion bash | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Self::Output(_) | Self::File(..) | Self::Yaml(_) => {
+            // The lines and their summary are the message.
+            Self::Invalid(_) => ExitCode::from(EXIT_FAILED),
+            Self::Output(_) | Self::File(..) | Self::Unreadable(..) | Self::Yaml(_) | Self::Bug(_) => {
                 eprintln!("error: {self}");
                 ExitCode::from(EXIT_FAILED)
             }
@@ -142,7 +153,10 @@ impl fmt::Display for Error {
             ),
             Self::Output(error) => write!(f, "cannot write to standard output: {error}"),
             Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
+            Self::Invalid(count) => write!(f, "{count} errors in the manifests"),
+            Self::Bug(error) => write!(f, "{error}"),
         }
     }
 }
@@ -165,6 +179,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Role(role) => run_role(&role),
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
         Command::Crds(args) => crds::run(&args, out),
+        Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
     }
 }

@@ -5,6 +5,7 @@
 mod cli;
 mod crds;
 mod role;
+mod validate;
 
 use std::process::ExitCode;
 

@@ -39,6 +39,10 @@ image: soperator.local/soperator:0.1.0
 images: [\"soperator.local/slurm:0.1.0-slurm24.11\", 'soperator.local/slurm:0.1.0-slurm26.05']
 foreign: example.com/slurm:7.8.9
 repository: soperator.local/slurm
+tag: \"0.1.0-slurm24.11\" # ours
+other:
+  repository: example.com/slurm
+  tag: 7.8.9
 ";
 const POD: &str = "      image: soperator.local/slurm:0.1.0-slurm24.11";
 const VENDORED: &str = "name: vendored\nversion: 9.9.9\n";
@@ -103,6 +107,7 @@ fn each_drift_is_reported_with_file_and_line() {
         ("helm/soperator/values.yaml", 1, "soperator:0.1.0", "soperator:latest"),
         ("helm/soperator/values.yaml", 2, "0.1.0-slurm26.05", "0.0.1-slurm26.05"),
         ("helm/soperator/values.yaml", 2, "0.1.0-slurm26.05", "0.1.0-rc.1-slurm26.05"),
+        ("helm/soperator/values.yaml", 5, "tag: \"0.1.0-", "tag: \"0.2.0-"),
         ("examples/deep/er/pod.yaml", 1, "0.1.0-slurm", "0.3.0-slurm"),
     ] {
         let dir = copy();

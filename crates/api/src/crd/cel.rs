@@ -48,3 +48,10 @@ pub const CLUSTER_NAME: Rule = rule(
     "metadata.name must be at most 60 characters of a-z, 0-9 and '-' that start with a letter, because Services are \
      named after it; choose another name",
 );
+
+/// Names of Slurm nodes must not change under running jobs. On the spec, so that it cannot be added or removed either.
+pub const ORDINAL_PADDING: Rule = rule(
+    "self.?ordinalPadding.orValue(0) == oldSelf.?ordinalPadding.orValue(0)",
+    "spec.ordinalPadding cannot be changed, because the names of Slurm nodes would; make a new NodeSet",
+)
+.at(".ordinalPadding");

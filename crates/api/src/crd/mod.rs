@@ -1,10 +1,11 @@
 //! Custom resource definitions made from the types.
 //!
 //! [`schema`] turns a type into a structural schema, [`core_types`] knows what Kubernetes says about its own types and
-//! k8s-openapi leaves out, [`cel`] writes validation rules.
+//! k8s-openapi leaves out, [`cel`] writes validation rules, [`embedded`] finds the types of Kubernetes in a finished schema.
 
 pub mod cel;
 pub mod core_types;
+pub mod embedded;
 pub mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

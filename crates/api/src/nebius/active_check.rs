@@ -43,12 +43,12 @@ use crate::crd::cel::rule;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     rule(
-        "self.?checkType.orValue('k8sJob') != 'k8sJob' || has(self.k8sJobSpec)",
+        "self.?checkType.orValue('k8sJob') != 'k8sJob' || has(self.k8sJobSpec) || has(self.podTemplateNameRef)",
         "spec.k8sJobSpec is missing; checkType k8sJob needs it (or write checkType: slurmJob)",
     ).at(".k8sJobSpec"),
     rule(
-        "self.?checkType.orValue('k8sJob') != 'slurmJob' || (has(self.slurmJobSpec) && \
-         (has(self.slurmJobSpec.sbatchScript) || has(self.slurmJobSpec.sbatchScriptRefName)))",
+        "self.?checkType.orValue('k8sJob') != 'slurmJob' || has(self.podTemplateNameRef) || \
+         (has(self.slurmJobSpec) && (has(self.slurmJobSpec.sbatchScript) || has(self.slurmJobSpec.sbatchScriptRefName)))",
         "spec.slurmJobSpec needs sbatchScript or sbatchScriptRefName, because checkType is slurmJob",
     ).at(".slurmJobSpec"),
 ]))]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::common::{DrainOnDelete, RetentionPolicy, yes};
-use crate::crd::cel::{COUNT_OR_PERCENT, SET_NAME, rule};
+use crate::crd::cel::{COUNT_OR_PERCENT, ORDINAL_PADDING, SET_NAME, rule};
 
 /// What the pods of the set are, and how they change.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,7 @@ use crate::crd::cel::{COUNT_OR_PERCENT, SET_NAME, rule};
         "spec.selector.matchLabels must also be labels of the pods; write the same labels to \
          spec.template.metadata.labels",
     ).at(".selector"),
+    ORDINAL_PADDING,
 ]))]
 pub struct NodeSetSpec {
     /// Name of the Cluster, in the same namespace, that the nodes join. It cannot be changed: make a new NodeSet instead.
@@ -99,13 +100,7 @@ pub struct NodeSetSpec {
     pub min_ready_seconds: Option<i32>,
     /// How many digits the ordinals in the names of pods have at least: 3 makes `gpu-007`. Absent or 0 means no padding.
     /// It cannot be changed, because names of nodes would.
-    #[schemars(
-        range(min = 0, max = 8),
-        extend("x-kubernetes-validations" = [rule(
-            "self == oldSelf",
-            "spec.ordinalPadding cannot be changed, because the names of Slurm nodes would; make a new NodeSet",
-        )])
-    )]
+    #[schemars(range(min = 0, max = 8))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinal_padding: Option<i32>,
     /// Whether a PodDisruptionBudget guards pods with running jobs against eviction.

@@ -7,6 +7,7 @@ mod cluster_rules;
 mod core_types;
 mod crds;
 mod defaults;
+mod examples;
 mod manifests;
 mod round_trip;
 mod rules;

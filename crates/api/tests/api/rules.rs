@@ -213,7 +213,10 @@ async fn node_sets() -> Result<()> {
     .await?;
     for (prefix, field, before, after) in [
         ("keep-nebius-cluster", "clusterName", json!("a"), json!("b")),
+        ("keep-nebius-cluster-gone", "clusterName", json!("a"), Value::Null),
         ("keep-nebius-padding", "ordinalPadding", json!(2), json!(3)),
+        ("keep-nebius-padding-gone", "ordinalPadding", json!(2), Value::Null),
+        ("keep-nebius-padding-new", "ordinalPadding", Value::Null, json!(2)),
     ] {
         let manifest = with(manifests::node_set(), &format!("/spec/{field}"), before);
         let expected = format!("spec.{field}");

@@ -35,6 +35,7 @@ const ALL: &[&str] = &[
     "slurm",
     "slurm-client",
     "api",
+    "manifests",
     "nodeset",
     "render",
     "engine",
@@ -56,6 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
     rule("slurm", &[], Layer::Pure),
     rule("slurm-client", &["slurm"], Layer::Free),
     rule("api", &[], Layer::Pure),
+    rule("manifests", &["api"], Layer::Pure),
     rule("nodeset", &["slurm"], Layer::Pure),
     rule("render", &["api", "slurm"], Layer::Pure),
     rule("engine", &[], Layer::Free),
@@ -70,8 +72,18 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "gpu-scheduler", may_use: ROLE, layer: Layer::Pure, core_only: true },
     rule(
         "soperator",
-        // `api` is for the commands about manifests, which are no role.
-        &["api", "operator", "sconfig", "checks", "rebooter", "exporter", "notifier", "gpu-scheduler"],
+        // `api` and `manifests` are for the commands about manifests, which are no role.
+        &[
+            "api",
+            "manifests",
+            "operator",
+            "sconfig",
+            "checks",
+            "rebooter",
+            "exporter",
+            "notifier",
+            "gpu-scheduler",
+        ],
         Layer::Free,
     ),
     rule("rig", &[], Layer::Free),

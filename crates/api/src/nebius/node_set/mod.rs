@@ -15,7 +15,7 @@ pub use containers::*;
 
 use super::slurm_cluster::max_unavailable;
 use crate::common::{DrainOnDelete, RetentionPolicy, yes};
-use crate::crd::cel::{COUNT_OR_PERCENT, SET_NAME, rule};
+use crate::crd::cel::{COUNT_OR_PERCENT, ORDINAL_PADDING, SET_NAME, rule};
 
 /// What the workers are, and how they change.
 #[derive(Clone, Debug, PartialEq, CustomResource, Serialize, Deserialize, JsonSchema)]
@@ -60,16 +60,18 @@ use crate::crd::cel::{COUNT_OR_PERCENT, SET_NAME, rule};
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    // On the spec, so that it can be added, and then not be removed.
+    rule(
+        "!has(oldSelf.clusterName) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",
+        "spec.clusterName cannot be changed; make a new NodeSet for the other cluster",
+    ).at(".clusterName"),
+    ORDINAL_PADDING,
+]))]
 pub struct NodeSetSpec {
     /// Name of the SlurmCluster, in the same namespace, that the workers join. Absent means the one in the annotation
     /// `slurm.nebius.ai/parental-cluster-ref`, or else the only one in the namespace. It cannot be changed.
-    #[schemars(
-        length(min = 1, max = 253),
-        extend("x-kubernetes-validations" = [rule(
-            "self == oldSelf",
-            "spec.clusterName cannot be changed; make a new NodeSet for the other cluster",
-        )])
-    )]
+    #[schemars(length(min = 1, max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_name: Option<String>,
     /// How many workers there should be.
@@ -97,13 +99,7 @@ pub struct NodeSetSpec {
     pub update_paused: Option<bool>,
     /// How many digits the ordinals in the names of workers have at least: 3 makes `gpu-007`. Absent or 0 means no padding.
     /// It cannot be changed, because names of nodes would.
-    #[schemars(
-        range(min = 0, max = 8),
-        extend("x-kubernetes-validations" = [rule(
-            "self == oldSelf",
-            "spec.ordinalPadding cannot be changed, because the names of Slurm nodes would; make a new NodeSet",
-        )])
-    )]
+    #[schemars(range(min = 0, max = 8))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordinal_padding: Option<i32>,
     /// Whether a PodDisruptionBudget guards workers with running jobs against eviction.

@@ -15,10 +15,6 @@ use crate::crd::cel::rule;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     rule(
-        "!(self.?externalDB.?enabled.orValue(false) && self.?mariadbOperator.?enabled.orValue(false))",
-        "the database is either externalDB or mariadbOperator; write enabled: false to one of them",
-    ).at(".externalDB"),
-    rule(
         "!self.?enabled.orValue(false) || has(self.slurmdbd)",
         "slurmdbd is missing; accounting that is enabled needs slurmdbd.image",
     ).at(".slurmdbd"),
@@ -36,7 +32,7 @@ pub struct SlurmNodeAccounting {
     /// The container of munge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub munge: Option<NodeContainer>,
-    /// A database that exists already.
+    /// A database that exists already. It wins over mariadbOperator when both are enabled.
     #[serde(rename = "externalDB", skip_serializing_if = "Option::is_none")]
     pub external_db: Option<ExternalDb>,
     /// A database that the MariaDB operator runs.
@@ -58,8 +54,8 @@ pub struct SlurmNodeAccounting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [rule(
-    "!self.?enabled.orValue(false) || (self.?host.orValue('') != '' && self.?user.orValue('') != '')",
-    "externalDB that is enabled needs host and user; write where the database is and who logs in",
+    "!self.?enabled.orValue(false) || self.?host.orValue('') != ''",
+    "externalDB that is enabled needs host; write where the database is",
 ).at(".host")]))]
 pub struct ExternalDb {
     /// Whether slurmdbd uses it.
@@ -73,7 +69,7 @@ pub struct ExternalDb {
     #[schemars(range(min = 0, max = 65_535))]
     #[serde(default = "database_port")]
     pub port: i32,
-    /// The user that slurmdbd logs in as.
+    /// The user that slurmdbd logs in as. Absent means `slurm`.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,

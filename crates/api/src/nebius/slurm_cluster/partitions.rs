@@ -13,10 +13,6 @@ use crate::crd::cel::rule;
         "!has(self.configType) || self.configType != 'structured' || (has(self.partitions) && size(self.partitions) > 0)",
         "configType structured needs at least one entry in partitions; add one, or write configType: default",
     ).at(".partitions"),
-    rule(
-        "!has(self.configType) || self.configType != 'custom' || (has(self.rawConfig) && size(self.rawConfig) > 0)",
-        "configType custom needs at least one line in rawConfig; add one, or write configType: default",
-    ).at(".rawConfig"),
 ]))]
 pub struct PartitionConfiguration {
     /// Where the partitions come from: `default` makes `main` and `hidden` over all nodes, `custom` takes rawConfig,
@@ -59,15 +55,11 @@ pub enum PartitionConfigType {
 /// A partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [rule(
-    "!(has(self.isAll) && self.isAll && has(self.nodeSetRefs) && size(self.nodeSetRefs) > 0)",
-    "isAll already takes every node; remove nodeSetRefs, or write isAll: false",
-)]))]
 pub struct Partition {
     /// Name of the partition.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Whether all nodes belong to it.
+    /// Whether all nodes belong to it, whatever nodeSetRefs says.
     #[serde(default)]
     pub is_all: bool,
     /// Names of the NodeSets whose nodes belong to it.

@@ -1,0 +1,128 @@
+//! Checks manifests of our kinds as the API server would: unknown fields, defaults, schema and CEL rules.
+//!
+//! Pure: text in, findings with lines out. The definitions are those of [`api::crds`].
+//!
+//! ```
+//! let validator = manifests::Validator::new()?;
+//! let report = validator.check("apiVersion: slinky.slurm.net/v1alpha1\nkind: Cluster\nmetadata: {name: a}\n");
+//! assert_eq!(report.findings[0].to_string(), "1: spec: required, but missing");
+//! # Ok::<(), manifests::SchemaError>(())
+//! ```
+
+mod check;
+mod defaults;
+mod finding;
+mod kinds;
+mod nearest;
+mod node;
+mod object_meta;
+mod parse;
+mod rules;
+mod scalar;
+mod schema;
+mod unknown;
+
+pub use finding::Finding;
+pub use schema::SchemaError;
+
+use finding::Findings;
+use kinds::{Found, Kinds};
+use node::{Data, Node, Path};
+use rules::Compiler;
+
+/// What came out of a text.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What is wrong, in the order of the text.
+    pub findings: Vec<Finding>,
+    /// How many objects of our kinds there were.
+    pub checked: usize,
+    /// How many objects of other API groups were passed over.
+    pub passed_over: usize,
+}
+
+/// Knows every kind of both groups.
+pub struct Validator {
+    kinds: Kinds,
+    compiler: Compiler,
+}
+
+impl std::fmt::Debug for Validator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Validator").field("kinds", &self.kinds).finish_non_exhaustive()
+    }
+}
+
+impl Validator {
+    /// Reads the definitions.
+    ///
+    /// # Errors
+    ///
+    /// A definition says something that cannot be checked here. A test sees to it that none does.
+    pub fn new() -> Result<Self, SchemaError> {
+        let compiler = Compiler::new();
+        Ok(Self { kinds: Kinds::new(&api::crds(), &compiler)?, compiler })
+    }
+
+    /// Checks every document of a text.
+    pub fn check(&self, text: &str) -> Report {
+        let mut report = Report::default();
+        for document in parse::documents(text) {
+            match document {
+                Ok(node) => self.document(node, &Path::default(), &mut report),
+                Err(broken) => report.findings.push(Finding {
+                    line: broken.mark.line,
+                    column: Some(broken.mark.column),
+                    path: String::new(),
+                    message: broken.message,
+                }),
+            }
+        }
+        report
+    }
+
+    fn document(&self, mut node: Node, path: &Path, report: &mut Report) {
+        if node.is_null() {
+            return;
+        }
+        let mut findings = Findings::new(node.mark);
+        match self.kinds.find(&node, path, &mut findings) {
+            Found::Ours(kind) => {
+                report.checked += 1;
+                self.object(kind, &mut node, path, &mut findings);
+            }
+            Found::Foreign => report.passed_over += 1,
+            Found::List => {
+                if let Some(Data::List(items)) = node.get_mut("items").map(|items| &mut items.data) {
+                    for (index, item) in std::mem::take(items).into_iter().enumerate() {
+                        self.document(item, &path.field("items").index(index), report);
+                    }
+                }
+            }
+            Found::Nothing => report.checked += 1,
+        }
+        let mut found = findings.into_vec();
+        // By line, and in the order of the checks within one.
+        found.sort_by_key(|finding| finding.line);
+        report.findings.append(&mut found);
+    }
+
+    /// In the order of the API server: unknown fields, defaults, schema, and rules if the schema leaves them their values.
+    fn object(&self, kind: &kinds::Kind, node: &mut Node, path: &Path, findings: &mut Findings) {
+        let start = findings.here();
+        unknown::remove(&kind.schema, node, path, findings);
+        if kind.drops_status
+            && let Data::Map(entries) = &mut node.data
+        {
+            entries.retain(|entry| entry.key != "status");
+        }
+        defaults::fill(&kind.schema, node);
+        findings.at(start, |findings| {
+            object_meta::check(node, findings);
+            check::check(&kind.schema, node, path, findings);
+        });
+        if !findings.is_blocking() {
+            self.compiler.check(&kind.schema, node, path, findings);
+        }
+    }
+}
