@@ -29,7 +29,7 @@ pub struct Line {
     name: String,
     bar: Option<ProgressBar>,
     started: Instant,
-    last_said: Mutex<Instant>,
+    last_said: Mutex<Option<Instant>>,
 }
 
 impl Progress {
@@ -67,7 +67,7 @@ impl Progress {
         if bar.is_none() {
             eprintln!("rig build: {name}: begins");
         }
-        Line { name: name.to_string(), bar, started: Instant::now(), last_said: Mutex::new(Instant::now()) }
+        Line { name: name.to_string(), bar, started: Instant::now(), last_said: Mutex::new(None) }
     }
 
     /// Ends a part.
@@ -120,8 +120,9 @@ impl Line {
             Some(bar) => bar.set_message(text.to_string()),
             None => {
                 let mut last = self.last_said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if last.elapsed() >= HEARTBEAT {
-                    *last = Instant::now();
+                // The first message always: it tells of a damaged entry, or of another build that it waits for.
+                if last.is_none_or(|last| last.elapsed() >= HEARTBEAT) {
+                    *last = Some(Instant::now());
                     eprintln!(
                         "rig build: {}: {:.0} s: {text}",
                         self.name,
