@@ -72,10 +72,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "gpu-scheduler", may_use: ROLE, layer: Layer::Pure, core_only: true },
     rule(
         "soperator",
-        // `api` and `manifests` are for the commands about manifests, which are no role.
+        // The first four are for the commands about manifests and about Slurm, which are no role.
         &[
             "api",
             "manifests",
+            "slurm",
+            "slurm-client",
             "operator",
             "sconfig",
             "checks",
