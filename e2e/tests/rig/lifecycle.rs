@@ -26,11 +26,18 @@ impl KilledRig {
         command
     }
 
-    /// A process that holds the rig, as a test does, in a process group of its own.
+    /// A process that holds the rig, as a test does, in a process group of its own. It ends with this test, also if that is
+    /// killed: otherwise it would hold the rig of the next run.
     fn hold(&self) -> Result<Child> {
-        let mut command = self.command();
+        let bound = ["setpriv", "--pdeathsig", "KILL", "--"];
+        let mut command = Command::new(bound[0]);
         command
-            .args(["with", "--", "sleep", "1000"])
+            .env("RIG_NAME", self.paths.name())
+            .args(&bound[1..])
+            .arg(&self.program)
+            .args(["with", "--"])
+            .args(bound)
+            .args(["sleep", "1000"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
