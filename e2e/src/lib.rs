@@ -1,5 +1,7 @@
 //! What end-to-end tests share: kubectl as a user types it, and waiting that says what it waited for.
 
+pub mod http;
+
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -133,3 +135,22 @@ pub const SAY_HOSTNAME: &str =
 
 /// A shell command that does nothing, for ever.
 pub const IDLE: &str = "exec sleep infinity";
+
+/// A test for each Slurm version, from functions that take the shared [`rig::SlurmMachine`] of one.
+#[macro_export]
+macro_rules! on_both_slurm_versions {
+    ($($test:ident),* $(,)?) => {
+        mod slurm_24_11 {
+            $(#[test]
+            fn $test() -> anyhow::Result<()> {
+                super::$test(rig::SlurmMachine::shared(rig::slurm::Version::V24_11)?)
+            })*
+        }
+        mod slurm_26_05 {
+            $(#[test]
+            fn $test() -> anyhow::Result<()> {
+                super::$test(rig::SlurmMachine::shared(rig::slurm::Version::V26_05)?)
+            })*
+        }
+    };
+}

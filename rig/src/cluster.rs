@@ -271,8 +271,10 @@ impl Cluster {
         binds.extend([bind(log, "/var/log".into()), bind(run, "/run".into()), bind(lib, "/var/lib".into())]);
         let spec = Spec {
             hostname: name.to_string(),
+            root: None,
             binds,
             shared_mounts: true,
+            restart: true,
             programs: vec![node.containerd(), node.kubelet(), node.kube_proxy()],
             log_dir: "/var/log".into(),
         };
@@ -400,8 +402,10 @@ fn control_plane_spec(
     ];
     Ok(Spec {
         hostname: format!("rig-{}", paths.name()),
+        root: None,
         binds: Vec::new(),
         shared_mounts: false,
+        restart: true,
         programs,
         log_dir: dir.join("log"),
     })

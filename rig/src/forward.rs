@@ -36,24 +36,40 @@ pub fn listen(port: u16) -> Result<TcpListener> {
     })
 }
 
-/// Forwards connections on `listener`, made outside, to `target` inside the namespace of process `pid`.
+/// Forwards connections on `listener`, made outside, to `target` inside the namespace of process `pid`, for ever.
 pub fn forward(listener: TcpListener, pid: u32, target: SocketAddr) -> Result<()> {
+    forward_until(listener, pid, target, std::future::pending()).map(drop)
+}
+
+/// The same until `end`, with every connection. Returns the thread that does it.
+pub fn forward_until(
+    listener: TcpListener,
+    pid: u32,
+    target: SocketAddr,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Result<std::thread::JoinHandle<Result<()>>> {
     listener.set_nonblocking(true)?;
     in_network_of(pid, move || -> Result<()> {
         tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async move {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            loop {
-                let (mut outside, _) = listener.accept().await?;
-                tokio::spawn(async move {
-                    // The client sees a closed connection either way.
-                    if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
-                        let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
-                    }
-                });
+            tokio::select! {
+                failed = serve(listener, target) => failed,
+                () = end => Ok(()),
             }
         })
-    })?;
-    Ok(())
+    })
+}
+
+async fn serve(listener: TcpListener, target: SocketAddr) -> Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let (mut outside, _) = listener.accept().await?;
+        tokio::spawn(async move {
+            // The client sees a closed connection either way.
+            if let Ok(mut inside) = tokio::net::TcpStream::connect(target).await {
+                let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+            }
+        });
+    }
 }
 
 /// Asks the cluster's DNS, from the namespace of process `pid`, for the API server's name.

@@ -2,6 +2,7 @@
 //!
 //! Tests use [`ControlPlane`] (etcd and kube-apiserver alone, no root needed) or [`Rig`] (a whole cluster with nodes that
 //! run containers). Both hand out kube clients and a fresh [`Namespace`] per test, and end with their last user.
+//! Tests of Slurm alone use a [`SlurmMachine`]: the real daemons without Kubernetes.
 
 pub mod addresses;
 pub mod audit;
@@ -17,6 +18,7 @@ mod forward;
 pub mod image;
 pub mod image_store;
 pub mod machine;
+mod machine_root;
 mod memory;
 mod network;
 pub mod paths;
@@ -26,6 +28,7 @@ mod processes;
 pub mod protocol;
 mod provisioner;
 pub mod rig;
+pub mod slurm;
 pub mod supervisor;
 
 pub use audit::{AuditLog, Call};
@@ -33,3 +36,4 @@ pub use client::Namespace;
 pub use control_plane::{ControlPlane, Options as ControlPlaneOptions};
 pub use protocol::Options;
 pub use rig::Rig;
+pub use slurm::SlurmMachine;

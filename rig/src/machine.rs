@@ -18,9 +18,11 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::components::Program;
+use crate::machine_root::Root;
 
 /// Argument of the process outside the namespaces.
 pub const OUTSIDE_COMMAND: &str = "machine";
@@ -34,10 +36,15 @@ const RESTART_DELAY: Duration = Duration::from_secs(1);
 pub struct Spec {
     /// Its host name.
     pub hostname: String,
+    /// A root file system of its own; without one the machine sees the files of the machine it runs on.
+    #[serde(default)]
+    pub root: Option<Root>,
     /// Bind mounts, in order. Sources are as outside, or below an earlier target.
     pub binds: Vec<Bind>,
     /// Whether mounts inside spread to containers and back, as kubelet's Bidirectional mounts need.
     pub shared_mounts: bool,
+    /// Whether a program that ended is started again. If not, its end is told on the output instead: `ended NAME HOW`.
+    pub restart: bool,
     /// Programs that can be started.
     pub programs: Vec<Program>,
     /// Where their output goes, as seen inside.
@@ -116,7 +123,7 @@ impl Machine {
     pub async fn stop(mut self) -> Result<()> {
         self.commands = None;
         // Process 1 first: as soon as it is gone, so is everything inside.
-        let pid = nix::unistd::Pid::from_raw(self.init_pid as i32);
+        let pid = Pid::from_raw(self.init_pid as i32);
         if let Err(error) = nix::sys::signal::kill(pid, Signal::SIGKILL)
             && error != nix::errno::Errno::ESRCH
         {
@@ -169,6 +176,9 @@ pub fn run_init(spec_file: &Path) -> Result<()> {
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).context("cannot make / private")?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).context("cannot mount /proc")?;
+    if let Some(root) = &spec.root {
+        root.enter()?;
+    }
     for Bind { source, target } in &spec.binds {
         mount(Some(source), target, none, MsFlags::MS_BIND | MsFlags::MS_REC, none)
             .with_context(|| format!("cannot bind {} to {}", source.display(), target.display()))?;
@@ -186,9 +196,12 @@ pub fn run_init(spec_file: &Path) -> Result<()> {
     std::thread::spawn(move || reaper.reap());
     for line in std::io::stdin().lines() {
         let line = line?;
-        match line.strip_prefix("start ") {
-            Some(name) => programs.start(name),
-            None => programs.log(&format!("unknown command {line:?}")),
+        match line.split_once(' ') {
+            Some(("start", name)) => programs.start(name),
+            Some(("run", program)) => programs.run(program),
+            Some(("stop", name)) => programs.signal(name, Signal::SIGTERM),
+            Some(("kill", name)) => programs.signal(name, Signal::SIGKILL),
+            _ => programs.log(&format!("unknown command {line:?}")),
         }
     }
     // The supervisor is gone: this end takes everything inside along.
@@ -197,29 +210,61 @@ pub fn run_init(spec_file: &Path) -> Result<()> {
 
 /// The programs of a machine and the process ids they have now.
 struct Programs {
-    known: HashMap<String, Program>,
+    known: Mutex<HashMap<String, Program>>,
     running: Mutex<HashMap<i32, String>>,
+    restart: bool,
     log_dir: PathBuf,
 }
 
 impl Programs {
     fn new(spec: Spec) -> Result<Self> {
         fs::create_dir_all(&spec.log_dir)?;
-        let known = spec.programs.into_iter().map(|program| (program.name.clone(), program)).collect();
-        Ok(Self { known, running: Mutex::default(), log_dir: spec.log_dir })
+        let known: HashMap<_, _> =
+            spec.programs.into_iter().map(|program| (program.name.clone(), program)).collect();
+        Ok(Self {
+            known: Mutex::new(known),
+            running: Mutex::default(),
+            restart: spec.restart,
+            log_dir: spec.log_dir,
+        })
+    }
+
+    /// Starts a program that comes with the command, as JSON, and remembers it.
+    fn run(&self, program: &str) {
+        match serde_json::from_str::<Program>(program) {
+            Ok(program) => {
+                let name = program.name.clone();
+                lock(&self.known).insert(name.clone(), program);
+                self.start(&name);
+            }
+            Err(error) => self.log(&format!("{program:?} is not a program: {error}")),
+        }
+    }
+
+    fn signal(&self, name: &str, signal: Signal) {
+        // Held meanwhile: the reaper forgets a process before its id can mean another.
+        let running = lock(&self.running);
+        for (pid, _) in running.iter().filter(|(_, running)| *running == name) {
+            if let Err(error) = nix::sys::signal::kill(Pid::from_raw(*pid), signal) {
+                self.log(&format!("cannot send {signal} to {name}: {error}"));
+            }
+        }
     }
 
     fn start(&self, name: &str) {
-        let Some(program) = self.known.get(name) else {
+        let Some(program) = lock(&self.known).get(name).cloned() else {
             return self.log(&format!("no program is called {name:?}"));
         };
         // Held until the process id is noted: the reaper may see the end of the program before we do.
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.spawn(program) {
+        let mut running = lock(&self.running);
+        match self.spawn(&program) {
             Ok(pid) => {
                 running.insert(pid, name.to_string());
             }
-            Err(error) => self.log(&format!("cannot start {name}: {error:#}")),
+            Err(error) => {
+                self.log(&format!("cannot start {name}: {error:#}"));
+                self.tell_end(name, &format!("it could not be started: {error:#}"));
+            }
         }
     }
 
@@ -245,22 +290,34 @@ impl Programs {
     fn reap(self: Arc<Self>) {
         loop {
             match waitpid(None, None) {
-                Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                    let name =
-                        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid.as_raw());
-                    if let Some(name) = name {
-                        self.log(&format!("{name} ended; starting it again"));
-                        let programs = Arc::clone(&self);
-                        std::thread::spawn(move || {
-                            std::thread::sleep(RESTART_DELAY);
-                            programs.start(&name);
-                        });
-                    }
-                }
+                Ok(WaitStatus::Exited(pid, code)) => self.ended(pid, &format!("exit code {code}")),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => self.ended(pid, &format!("killed by {signal}")),
                 Ok(_) => {}
                 // No child at the moment.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
+        }
+    }
+
+    fn ended(self: &Arc<Self>, pid: Pid, how: &str) {
+        // Nothing for orphans, which are of no program of ours.
+        let Some(name) = lock(&self.running).remove(&pid.as_raw()) else { return };
+        if !self.restart {
+            self.log(&format!("{name} ended ({how})"));
+            return self.tell_end(&name, how);
+        }
+        self.log(&format!("{name} ended; starting it again"));
+        let programs = Arc::clone(self);
+        std::thread::spawn(move || {
+            std::thread::sleep(RESTART_DELAY);
+            programs.start(&name);
+        });
+    }
+
+    fn tell_end(&self, name: &str, how: &str) {
+        if !self.restart {
+            // Whoever cannot be told is gone, and we end soon.
+            let _ = writeln!(std::io::stdout(), "ended {name} {}", how.replace('\n', " "));
         }
     }
 
@@ -270,4 +327,8 @@ impl Programs {
         // There is nobody to tell when the log itself cannot be written.
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,16 +23,18 @@ pub fn spawn_bound(program: &Program, log: &Path) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);
+    spawn_from_lasting_thread(command).with_context(|| format!("cannot start {}", program.name))
+}
+
+/// Starts `command` from a thread that lives as long as this process, for children that end with their parent.
+pub fn spawn_from_lasting_thread(command: Command) -> Result<Child> {
     let (reply, answer) = channel();
     spawner()
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .send((command, reply))
         .map_err(|_| anyhow!("the thread that starts processes is gone"))?;
-    answer
-        .recv()
-        .context("the thread that starts processes is gone")?
-        .with_context(|| format!("cannot start {}", program.name))
+    Ok(answer.recv().context("the thread that starts processes is gone")??)
 }
 
 /// The kernel watches the *thread* that started a child, and a test's thread ends long before the process does.

@@ -1,0 +1,4 @@
+//! Real Slurm daemons without Kubernetes, both versions.
+
+mod lifecycle;
+mod machine;
