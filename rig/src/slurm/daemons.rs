@@ -76,9 +76,13 @@ pub(super) fn mariadbd() -> Program {
 }
 
 /// What MariaDB has to know before slurmdbd comes.
+///
+/// slurmdbd makes the database itself if it is missing, and tries to connect again. With libmariadb 11.8.9, that of our
+/// image of 26.05, the second attempt forgets its options, and then every query fails with error 5027.
 pub(super) fn database_init_sql() -> String {
     format!(
-        "CREATE USER IF NOT EXISTS '{DATABASE_USER}'@'127.0.0.1' IDENTIFIED BY '{DATABASE_PASSWORD}';\n\
+        "CREATE DATABASE IF NOT EXISTS slurm_acct_db;\n\
+         CREATE USER IF NOT EXISTS '{DATABASE_USER}'@'127.0.0.1' IDENTIFIED BY '{DATABASE_PASSWORD}';\n\
          GRANT ALL ON slurm_acct_db.* TO '{DATABASE_USER}'@'127.0.0.1';\n"
     )
 }
