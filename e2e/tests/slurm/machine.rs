@@ -96,6 +96,19 @@ fn a_controller_alone_takes_a_configuration_of_the_test_with_thousands_of_nodes(
 }
 
 #[test]
+fn thousands_of_emulated_nodes_are_idle_and_can_be_allocated() -> Result<()> {
+    for version in Version::ALL {
+        let slurm = SlurmMachine::start(Options::controller_only(version).emulated(3000))?;
+        slurm.exec_as("tester", &["salloc", "--quiet", "--no-shell", "--exclusive", "--nodes=100"])?;
+        let states = slurm.exec(&["sinfo", "--noheader", "--format", "%T %D"])?;
+        let mut states: Vec<&str> = states.lines().collect();
+        states.sort_unstable();
+        assert_eq!(states, ["allocated 100", "idle 2900"]);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_configuration_that_slurmctld_refuses_is_told_with_its_log() -> Result<()> {
     for version in Version::ALL {
         let options = Options::controller_only(version).extra_conf("NodeName=a CPUs=nonsense");

@@ -73,3 +73,46 @@ fn blob(digest: &Value) -> Result<String> {
     let digest = digest.as_str().context("the image's manifest lacks a digest")?;
     Ok(format!("blobs/{}", digest.replace(':', "/")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::super::layer::LayerWriter;
+    use super::super::oci::{Config, write_archive};
+    use super::super::tree::Tree;
+    use super::*;
+
+    #[test]
+    fn every_layer_of_an_archive_lands_in_the_directory_with_its_modes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let mut layers = Vec::new();
+        for (name, mode) in [("/usr/bin/program", 0o755), ("/etc/secret", 0o600)] {
+            fs::write(path("content"), name).unwrap();
+            let mut writer = LayerWriter::create(path(&format!("{mode}.tar"))).unwrap();
+            Tree::of_one_file(name, mode, &path("content")).unwrap().write(&mut writer).unwrap();
+            layers.push(writer.finish().unwrap());
+        }
+        let config = Config { entrypoint: &[], command: &[], user: "" };
+        write_archive(&path("image.tar"), "a.b/c:1", &config, &layers).unwrap();
+
+        fs::create_dir(path("root")).unwrap();
+        unpack(&path("image.tar"), &path("root")).unwrap();
+        for (name, mode) in [("usr/bin/program", 0o755), ("etc/secret", 0o600)] {
+            let file = path("root").join(name);
+            assert_eq!(fs::read_to_string(&file).unwrap(), format!("/{name}"));
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, mode);
+        }
+    }
+
+    #[test]
+    fn what_is_no_image_is_told_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("other.tar");
+        fs::write(&file, [0; 1024]).unwrap();
+        let error = format!("{:#}", unpack(&file, dir.path()).unwrap_err());
+        assert!(error.contains("no index.json"), "{error}");
+    }
+}

@@ -24,6 +24,11 @@ pub fn node_name(number: u16) -> String {
     format!("node-{number}")
 }
 
+/// All emulated nodes, as a host list.
+pub(super) fn emulated_nodes(count: u32) -> String {
+    format!("e-[1-{count}]")
+}
+
 /// The lines that every slurm.conf needs to run in a Slurm machine: names, keys, paths, and plugins that need no privilege.
 /// No nodes, no partitions.
 pub fn basic_lines() -> String {
@@ -76,7 +81,15 @@ fn slurm_conf(options: &Options) -> String {
             node_name(number)
         );
     }
-    if options.nodes > 0 {
+    if options.emulated > 0 {
+        // Without a timeout slurmctld believes what it is told about them.
+        let _ = writeln!(
+            text,
+            "SlurmdTimeout=0\nNodeName={} NodeAddr=127.0.0.1 CPUs=4 RealMemory=4000 State=UNKNOWN",
+            emulated_nodes(options.emulated)
+        );
+    }
+    if options.nodes > 0 || options.emulated > 0 {
         text.push_str("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n");
     }
     text.push_str(&options.extra_conf);

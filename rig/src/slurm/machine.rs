@@ -255,6 +255,9 @@ impl SlurmMachine {
         if self.options.controller {
             self.wait_until_answering()?;
         }
+        if self.options.emulated > 0 {
+            self.call_emulated_nodes_idle()?;
+        }
         if !nodes.is_empty() {
             self.wait_for_start("all nodes are idle", &[daemons::SLURMCTLD], || {
                 let states = self.exec(&["sinfo", "--noheader", "--Node", "--format", "%N %T"])?;
@@ -284,6 +287,13 @@ impl SlurmMachine {
         self.exec(&[&add[..], &["account", "testing"]].concat())?;
         self.exec(&[&add[..], &["user", setup::JOB_USER, "account=testing"]].concat())?;
         Ok(())
+    }
+
+    fn call_emulated_nodes_idle(&self) -> Result<()> {
+        let nodes = format!("NodeName={}", conf::emulated_nodes(self.options.emulated));
+        // There is no way from UNKNOWN to IDLE but over DOWN.
+        self.exec(&["scontrol", "update", &nodes, "State=DOWN", "Reason=emulated"])?;
+        self.exec(&["scontrol", "update", &nodes, "State=IDLE"]).map(drop)
     }
 
     fn wait_until_answering(&self) -> Result<()> {

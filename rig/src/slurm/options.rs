@@ -36,6 +36,7 @@ impl fmt::Display for Version {
 pub struct Options {
     pub(super) version: Version,
     pub(super) nodes: u16,
+    pub(super) emulated: u32,
     pub(super) accounting: bool,
     pub(super) rest: bool,
     pub(super) controller: bool,
@@ -49,6 +50,7 @@ impl Options {
         Self {
             version,
             nodes: 2,
+            emulated: 0,
             accounting: false,
             rest: true,
             controller: true,
@@ -71,6 +73,14 @@ impl Options {
     #[must_use]
     pub fn nodes(mut self, nodes: u16) -> Self {
         self.nodes = nodes;
+        self
+    }
+
+    /// So many nodes more that have no slurmd, `e-1`, `e-2`, ..., and count as idle. A real slurmctld, for measurements with
+    /// thousands of nodes. `salloc --no-shell` runs jobs on them; a job with a script or a step cannot start there.
+    #[must_use]
+    pub fn emulated(mut self, nodes: u32) -> Self {
+        self.emulated = nodes;
         self
     }
 
