@@ -14,6 +14,29 @@ pub(crate) const fn yes() -> bool {
     true
 }
 
+/// What we add to the node sets of both groups for the sake of running jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobCare {
+    /// How many digits the ordinals in the names of workers have at least: 3 makes `gpu-007`. Absent or 0 means no padding.
+    /// It cannot be changed, because names of nodes would.
+    #[schemars(range(min = 0, max = 8))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordinal_padding: Option<i32>,
+    /// Whether a PodDisruptionBudget guards workers with running jobs against eviction.
+    #[serde(default = "yes")]
+    pub workload_disruption_protection: bool,
+    /// What happens to running jobs when this object is deleted. Absent means to wait for them without end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_on_delete: Option<DrainOnDelete>,
+}
+
+impl Default for JobCare {
+    fn default() -> Self {
+        Self { ordinal_padding: None, workload_disruption_protection: true, drain_on_delete: None }
+    }
+}
+
 /// How a node set ends when it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

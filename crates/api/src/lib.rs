@@ -17,4 +17,4 @@ pub mod crd;
 pub mod nebius;
 pub mod slinky;
 
-pub use crd::{crds, file_name, group_names};
+pub use crd::{Kind, crds, file_name, group_names, kinds};

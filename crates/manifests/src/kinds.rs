@@ -1,6 +1,7 @@
 //! The kinds that we know, and what else a document may be.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 use crate::finding::Findings;
@@ -14,11 +15,50 @@ use crate::schema::{Builder, Schema, SchemaError};
 /// A kind in one version.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    api_version: String,
-    name: String,
+    kind: api::Kind,
+    /// Made when the first object of the kind comes along: making all of them takes longer than most checks.
+    definition: OnceLock<Result<Definition, SchemaError>>,
+}
+
+/// What the API server knows about a kind.
+#[derive(Debug)]
+pub(crate) struct Definition {
     pub(crate) schema: Schema,
     /// Has a status that is written through its own address only, so that the one in a manifest is thrown away.
     pub(crate) drops_status: bool,
+    /// The names of the fields that lead to the number which the scale subresource reads.
+    pub(crate) scaled: Option<Vec<String>>,
+}
+
+impl Kind {
+    pub(crate) fn definition(&self, compiler: &Compiler) -> Result<&Definition, SchemaError> {
+        self.definition
+            .get_or_init(|| Definition::new(&self.kind, compiler))
+            .as_ref()
+            .map_err(SchemaError::clone)
+    }
+}
+
+impl Definition {
+    fn new(kind: &api::Kind, compiler: &Compiler) -> Result<Self, SchemaError> {
+        let crd = (kind.crd)();
+        let version = crd
+            .spec
+            .versions
+            .iter()
+            .find(|version| kind.api_version == format!("{}/{}", crd.spec.group, version.name));
+        let schema = version.and_then(|version| version.schema.as_ref()?.open_api_v3_schema.as_ref());
+        let mut json = serde_json::to_value(schema).unwrap_or(Value::Null);
+        object_meta::complete(&mut json);
+        let subresources = version.and_then(|version| version.subresources.as_ref());
+        let scale = subresources.and_then(|subresources| subresources.scale.as_ref());
+        Ok(Self {
+            schema: Builder::new(compiler).build(&kind.name, &json)?,
+            drops_status: subresources.is_some_and(|subresources| subresources.status.is_some()),
+            scaled: scale
+                .map(|scale| scale.spec_replicas_path.split('.').skip(1).map(str::to_owned).collect()),
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -36,23 +76,13 @@ pub(crate) enum Found<'a> {
 }
 
 impl Kinds {
-    pub(crate) fn new(crds: &[CustomResourceDefinition], compiler: &Compiler) -> Result<Self, SchemaError> {
-        let mut builder = Builder::new(compiler);
-        let mut kinds = Vec::new();
-        for crd in crds {
-            for version in &crd.spec.versions {
-                let schema = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_ref());
-                let mut json = serde_json::to_value(schema).unwrap_or(Value::Null);
-                object_meta::complete(&mut json);
-                kinds.push(Kind {
-                    api_version: format!("{}/{}", crd.spec.group, version.name),
-                    name: crd.spec.names.kind.clone(),
-                    schema: builder.build(&crd.spec.names.kind, &json)?,
-                    drops_status: version.subresources.as_ref().is_some_and(|sub| sub.status.is_some()),
-                });
-            }
-        }
-        Ok(Self(kinds))
+    pub(crate) fn new() -> Self {
+        let kind = |kind| Kind { kind, definition: OnceLock::new() };
+        Self(api::kinds().into_iter().map(kind).collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.0.iter()
     }
 
     /// Tells what a document is, by its `apiVersion` and `kind`.
@@ -75,7 +105,8 @@ impl Kinds {
         if !api::group_names().contains(&group) {
             return Found::Foreign;
         }
-        let found = self.0.iter().find(|kind| kind.api_version == api_version && kind.name == name);
+        let is_it = |kind: &&Kind| kind.kind.api_version == api_version && kind.kind.name == name;
+        let found = self.0.iter().find(is_it);
         found.map_or_else(
             || {
                 let mark = node.entry("kind").map(line_of).unwrap_or(node.mark);
@@ -87,11 +118,11 @@ impl Kinds {
     }
 
     fn unknown(&self, api_version: &str, name: &str) -> String {
-        let names: Vec<&str> = self.0.iter().map(|kind| kind.name.as_str()).collect();
+        let names: Vec<&str> = self.0.iter().map(|kind| kind.kind.name.as_str()).collect();
         let hint = nearest(name, &names).filter(|meant| *meant != name);
         let hint = hint.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
         let known: Vec<String> =
-            self.0.iter().map(|kind| format!("{} {}", kind.api_version, kind.name)).collect();
+            self.0.iter().map(|Kind { kind, .. }| format!("{} {}", kind.api_version, kind.name)).collect();
         format!("unknown kind {api_version} {name}{hint}; known are {}", known.join(", "))
     }
 }

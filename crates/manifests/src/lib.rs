@@ -3,14 +3,15 @@
 //! Pure: text in, findings with lines out. The definitions are those of [`api::crds`].
 //!
 //! ```
-//! let validator = manifests::Validator::new()?;
-//! let report = validator.check("apiVersion: slinky.slurm.net/v1alpha1\nkind: Cluster\nmetadata: {name: a}\n");
+//! let validator = manifests::Validator::new();
+//! let report = validator.check("apiVersion: slinky.slurm.net/v1alpha1\nkind: Cluster\nmetadata: {name: a}\n")?;
 //! assert_eq!(report.findings[0].to_string(), "1: spec: required, but missing");
 //! # Ok::<(), manifests::SchemaError>(())
 //! ```
 
 mod check;
 mod defaults;
+mod duration;
 mod finding;
 mod kinds;
 mod nearest;
@@ -19,6 +20,7 @@ mod object_meta;
 mod parse;
 mod rules;
 mod scalar;
+mod scale;
 mod schema;
 mod unknown;
 
@@ -26,7 +28,7 @@ pub use finding::Finding;
 pub use schema::SchemaError;
 
 use finding::Findings;
-use kinds::{Found, Kinds};
+use kinds::{Definition, Found, Kinds};
 use node::{Data, Node, Path};
 use rules::Compiler;
 
@@ -54,22 +56,31 @@ impl std::fmt::Debug for Validator {
 }
 
 impl Validator {
-    /// Reads the definitions.
+    /// Knows the kinds; the definition of each is read when its first object comes along.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { kinds: Kinds::new(), compiler: Compiler::new() }
+    }
+
+    /// Reads every definition.
     ///
     /// # Errors
     ///
     /// A definition says something that cannot be checked here. A test sees to it that none does.
-    pub fn new() -> Result<Self, SchemaError> {
-        let compiler = Compiler::new();
-        Ok(Self { kinds: Kinds::new(&api::crds(), &compiler)?, compiler })
+    pub fn load(&self) -> Result<(), SchemaError> {
+        self.kinds.iter().try_for_each(|kind| kind.definition(&self.compiler).map(|_| ()))
     }
 
     /// Checks every document of a text.
-    pub fn check(&self, text: &str) -> Report {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
+    pub fn check(&self, text: &str) -> Result<Report, SchemaError> {
         let mut report = Report::default();
         for document in parse::documents(text) {
             match document {
-                Ok(node) => self.document(node, &Path::default(), &mut report),
+                Ok(node) => self.document(node, &Path::default(), &mut report)?,
                 Err(broken) => report.findings.push(Finding {
                     line: broken.mark.line,
                     column: Some(broken.mark.column),
@@ -78,24 +89,24 @@ impl Validator {
                 }),
             }
         }
-        report
+        Ok(report)
     }
 
-    fn document(&self, mut node: Node, path: &Path, report: &mut Report) {
+    fn document(&self, mut node: Node, path: &Path, report: &mut Report) -> Result<(), SchemaError> {
         if node.is_null() {
-            return;
+            return Ok(());
         }
         let mut findings = Findings::new(node.mark);
         match self.kinds.find(&node, path, &mut findings) {
             Found::Ours(kind) => {
                 report.checked += 1;
-                self.object(kind, &mut node, path, &mut findings);
+                self.object(kind.definition(&self.compiler)?, &mut node, path, &mut findings);
             }
             Found::Foreign => report.passed_over += 1,
             Found::List => {
                 if let Some(Data::List(items)) = node.get_mut("items").map(|items| &mut items.data) {
                     for (index, item) in std::mem::take(items).into_iter().enumerate() {
-                        self.document(item, &path.field("items").index(index), report);
+                        self.document(item, &path.field("items").index(index), report)?;
                     }
                 }
             }
@@ -105,10 +116,11 @@ impl Validator {
         // By line, and in the order of the checks within one.
         found.sort_by_key(|finding| finding.line);
         report.findings.append(&mut found);
+        Ok(())
     }
 
     /// In the order of the API server: unknown fields, defaults, schema, and rules if the schema leaves them their values.
-    fn object(&self, kind: &kinds::Kind, node: &mut Node, path: &Path, findings: &mut Findings) {
+    fn object(&self, kind: &Definition, node: &mut Node, path: &Path, findings: &mut Findings) {
         let start = findings.here();
         unknown::remove(&kind.schema, node, path, findings);
         if kind.drops_status
@@ -118,11 +130,20 @@ impl Validator {
         }
         defaults::fill(&kind.schema, node);
         findings.at(start, |findings| {
-            object_meta::check(node, findings);
+            object_meta::check(node, path, findings);
             check::check(&kind.schema, node, path, findings);
+            if let Some(fields) = &kind.scaled {
+                scale::check(fields, node, path, findings);
+            }
         });
         if !findings.is_blocking() {
             self.compiler.check(&kind.schema, node, path, findings);
         }
+    }
+}
+
+impl Default for Validator {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -45,8 +45,8 @@ pub(crate) fn complete(schema: &mut Value) {
 }
 
 /// Checks the name and the labels, and fills in the name that the API server would make from `generateName`.
-pub(crate) fn check(object: &mut Node, findings: &mut Findings) {
-    let path = Path::default().field("metadata");
+pub(crate) fn check(object: &mut Node, path: &Path, findings: &mut Findings) {
+    let path = path.field("metadata");
     let Some(Data::Map(_)) = object.get("metadata").map(|metadata| &metadata.data) else {
         if object.get("metadata").is_none_or(Node::is_null) {
             findings.block(&path.field("name"), "required, but missing".into());

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cel::objects::{Key, Map};
-use cel::{Context, Env, Program, Value};
+use cel::{Context, Env, ExecutionError, Program, Value};
 
+use crate::duration;
 use crate::finding::Findings;
 use crate::node::{Data, Entry, Node, Path};
 use crate::parse::line_of;
-use crate::schema::{Format, Schema};
+use crate::schema::Schema;
 
 /// A rule, ready to run.
 pub(crate) struct Rule {
@@ -61,9 +62,18 @@ impl Compiler {
 
     /// Runs every rule of the schema on the values that it is about.
     pub(crate) fn check(&self, schema: &Schema, node: &Node, path: &Path, findings: &mut Findings) {
-        let context = Context::with_env(self.env.clone());
+        let mut context = Context::with_env(self.env.clone());
+        // Rules only compare durations, so a number does. It fails for a name that the language has already.
+        if let Err(error) = context.add_function("duration", duration) {
+            return findings.add_here(path, format!("rules cannot be evaluated: {error}"));
+        }
         check(&context, schema, node, path, findings);
     }
+}
+
+fn duration(text: Arc<String>) -> Result<i64, ExecutionError> {
+    let fail = || ExecutionError::function_error("duration", format!("{text:?} is no duration"));
+    duration::nanoseconds(&text).ok_or_else(fail)
 }
 
 fn check(context: &Context<'_, '_>, schema: &Schema, node: &Node, path: &Path, findings: &mut Findings) {
@@ -133,12 +143,6 @@ fn to_cel(schema: &Schema, node: &Node) -> Value {
         Data::Int(value) => Value::Int(*value),
         Data::Float(value) if schema.type_ == crate::schema::Type::Integer => Value::Int(*value as i64),
         Data::Float(value) => Value::Float(*value),
-        Data::Text(text) if schema.format == Some(Format::DateTime) => {
-            match chrono::DateTime::parse_from_rfc3339(text) {
-                Ok(time) => Value::Timestamp(time),
-                Err(_) => Value::String(Arc::new(text.clone())),
-            }
-        }
         Data::Text(text) => Value::String(Arc::new(text.clone())),
         Data::List(items) => {
             let fallback = Schema::default();

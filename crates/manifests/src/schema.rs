@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::rules::{Compiler, Rule};
 
 /// A schema that says something which this crate cannot check. It is a bug of ours, because the schemas are ours too.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot check {path}: {reason}; this is a bug")]
 pub struct SchemaError {
     path: String,

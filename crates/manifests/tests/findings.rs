@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use manifests::Validator;
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| Validator::new().unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(Validator::new);
 
 fn lines(text: &str) -> Vec<String> {
-    let report = VALIDATOR.check(text);
+    let report = VALIDATOR.check(text).unwrap();
     report.findings.iter().map(ToString::to_string).collect()
 }
 
@@ -17,7 +17,7 @@ const HEAD: &str = "apiVersion: slurm.nebius.ai/v1alpha1\nkind: JailedConfig\nme
 
 #[test]
 fn every_definition_can_be_checked() {
-    Validator::new().unwrap();
+    Validator::new().load().unwrap();
 }
 
 #[test]
@@ -79,12 +79,35 @@ fn an_unknown_kind_lists_the_known_ones() {
 
 #[test]
 fn other_groups_are_passed_over_and_lists_are_opened() {
-    let validator = Validator::new().unwrap();
-    let report = validator.check(
+    let report = VALIDATOR.check(
         "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n- apiVersion: slinky.slurm.net/v1alpha1\n  kind: Cluster\n  metadata: {name: a}\n",
     );
+    let report = report.unwrap();
     assert_eq!((report.passed_over, report.checked), (1, 1));
     assert_eq!(report.findings[0].to_string(), "6: items[1].spec: required, but missing");
+}
+
+#[test]
+fn findings_in_metadata_name_their_item_of_a_list() {
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: slinky.slurm.net/v1alpha1\n  kind: Cluster\n  metadata:\n    name: A\n    labels:\n      a: b c\n    lables: {}\n  spec: {server: 'http://a', token: {secretRef: a}}\n- apiVersion: slinky.slurm.net/v1alpha1\n  kind: Cluster\n  spec: {server: 'http://a', token: {secretRef: a}}\n";
+    let paths: Vec<String> =
+        VALIDATOR.check(text).unwrap().findings.into_iter().map(|one| one.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "items[0].metadata.name",
+            "items[0].metadata.labels.a",
+            "items[0].metadata.lables",
+            "items[1].metadata.name"
+        ]
+    );
+}
+
+#[test]
+fn a_scaled_number_has_no_point() {
+    let text = "apiVersion: slurm.nebius.ai/v1alpha1\nkind: NodeSet\nmetadata: {name: a}\nspec:\n  replicas: 3.0\n  slurmd:\n    image: {repository: a}\n    resources: {}\n    volumes: {spool: {emptyDir: {}}, jail: {emptyDir: {}}}\n  munge: {image: {repository: a}, resources: {}}\n";
+    assert_eq!(lines(text), ["5: spec.replicas: write 3 without a point or an exponent"]);
+    assert_eq!(lines(&text.replace("3.0", "3")), [""; 0]);
 }
 
 #[test]

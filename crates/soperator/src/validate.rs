@@ -31,12 +31,12 @@ pub(crate) fn run(
     out: &mut impl Write,
     notes: &mut impl Write,
 ) -> Result<(), Error> {
-    let validator = Validator::new().map_err(|error| Error::Bug(error.to_string()))?;
+    let validator = Validator::new();
     let (mut errors, mut checked, mut passed_over) = (0, 0, 0);
     for file in &args.files {
         for path in manifest_files(file)? {
             let (name, text) = read(&path, input)?;
-            let report = validator.check(&text);
+            let report = validator.check(&text).map_err(|error| Error::Bug(error.to_string()))?;
             for finding in &report.findings {
                 writeln!(out, "{name}:{finding}")?;
             }

@@ -68,6 +68,19 @@ pub const KEY_DEFAULTS: &[(&str, &str, &str)] = &[
     ("io.k8s.api.core.v1.LocalObjectReference", "name", ""),
 ];
 
+/// Fields that are alpha in the Kubernetes version whose types we embed: an API server of that version drops them unless
+/// their feature gate is on. They stand in each container of a definition, and would make the largest one too large.
+pub const ALPHA: &[(&str, &str)] = &[
+    ("io.k8s.api.core.v1.Container", "restartPolicyRules"),
+    ("io.k8s.api.core.v1.EnvVarSource", "fileKeyRef"),
+    ("io.k8s.api.core.v1.EphemeralContainer", "restartPolicyRules"),
+    ("io.k8s.api.core.v1.PodSpec", "hostnameOverride"),
+    ("io.k8s.api.core.v1.VolumeProjection", "podCertificate"),
+];
+
+/// Metadata of which Kubernetes takes labels and annotations only. `creationTimestamp` is what Go programs write as null.
+const TEMPLATE_METADATA: (&str, &str) = ("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", "metadata");
+
 /// Maps of labels that rules of ours look into, so that the API server can tell what a rule costs. Kubernetes allows
 /// no longer values anyway.
 const LABELS: &[(&str, &str)] = &[
@@ -84,6 +97,7 @@ pub fn complete(name: &str, definition: &mut Map<String, Value>) {
     }
     let mut optional = Vec::new();
     if let Some(Value::Object(properties)) = definition.get_mut("properties") {
+        properties.retain(|property, _| !ALPHA.contains(&(name, property.as_str())));
         for (property, schema) in properties.iter_mut() {
             if let Value::Object(schema) = schema {
                 complete_property(name, property, schema);
@@ -104,6 +118,16 @@ pub fn complete(name: &str, definition: &mut Map<String, Value>) {
 
 fn complete_property(name: &str, property: &str, schema: &mut Map<String, Value>) {
     let here = |(of, field): (&str, &str)| of == name && field == property;
+    if here(TEMPLATE_METADATA) {
+        let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+        let time = json!({ "type": "string", "format": "date-time" });
+        *schema = Map::new();
+        schema.insert("type".into(), json!("object"));
+        schema.insert(
+            "properties".into(),
+            json!({ "annotations": map, "creationTimestamp": time, "labels": map }),
+        );
+    }
     if let Some((.., keys)) = MAPS.iter().find(|(of, field, _)| here((of, field))) {
         schema.insert("x-kubernetes-list-type".into(), json!("map"));
         schema.insert("x-kubernetes-list-map-keys".into(), json!(keys));

@@ -9,22 +9,44 @@ pub mod embedded;
 pub mod schema;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::CustomResourceExt;
+use kube::{CustomResourceExt, Resource};
 
 use crate::{nebius, slinky};
 
-/// Every definition, ordered by group and then by plural name.
-pub fn crds() -> Vec<CustomResourceDefinition> {
+/// A kind, without its definition, which takes a while to make.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Group and version, such as `slurm.nebius.ai/v1`.
+    pub api_version: String,
+    /// Its name, such as `SlurmCluster`.
+    pub name: String,
+    /// Makes the definition.
+    pub crd: fn() -> CustomResourceDefinition,
+}
+
+impl Kind {
+    fn of<K: Resource<DynamicType = ()> + CustomResourceExt>() -> Self {
+        Self { api_version: K::api_version(&()).into(), name: K::kind(&()).into(), crd: K::crd }
+    }
+}
+
+/// Every kind, ordered by group and then by plural name.
+pub fn kinds() -> Vec<Kind> {
     vec![
-        slinky::Cluster::crd(),
-        slinky::NodeSet::crd(),
-        nebius::ActiveCheck::crd(),
-        nebius::JailedConfig::crd(),
-        nebius::NodeConfigurator::crd(),
-        nebius::NodeSet::crd(),
-        nebius::SlurmCluster::crd(),
-        nebius::TopologyConfig::crd(),
+        Kind::of::<slinky::Cluster>(),
+        Kind::of::<slinky::NodeSet>(),
+        Kind::of::<nebius::ActiveCheck>(),
+        Kind::of::<nebius::JailedConfig>(),
+        Kind::of::<nebius::NodeConfigurator>(),
+        Kind::of::<nebius::NodeSet>(),
+        Kind::of::<nebius::SlurmCluster>(),
+        Kind::of::<nebius::TopologyConfig>(),
     ]
+}
+
+/// Every definition, in the order of [`kinds`].
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    kinds().into_iter().map(|kind| (kind.crd)()).collect()
 }
 
 /// The API groups that [`crds`] covers.

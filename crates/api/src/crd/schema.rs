@@ -150,9 +150,8 @@ fn finish(mut object: Object, core: bool) -> Object {
     object.remove("title");
     object.remove("$schema");
     if let Some(Value::String(format)) = object.get("format")
-        && !matches!(format.as_str(), "int32" | "int64" | "double" | "date-time" | "byte")
+        && !says_something(format, &object)
     {
-        // `uint32`, `int16` and the like: the API server warns about formats that it does not know.
         object.remove("format");
     }
     if core {
@@ -164,6 +163,16 @@ fn finish(mut object: Object, core: bool) -> Object {
         bound(&mut object);
     }
     object
+}
+
+/// Whether a format makes the API server check anything. It warns about formats that it does not know (`uint32`,
+/// `int16`), every integer has 64 bits, and bounds say more than 32 bits.
+fn says_something(format: &str, object: &Object) -> bool {
+    match format {
+        "int32" => !(object.contains_key("minimum") && object.contains_key("maximum")),
+        "double" | "date-time" | "byte" => true,
+        _ => false,
+    }
 }
 
 fn bound(object: &mut Object) {
@@ -198,7 +207,7 @@ fn unwrap_lines(text: &str) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Toleration};
+    use k8s_openapi::api::core::v1::{Container, LocalObjectReference, Toleration, Volume};
     use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
     use serde::{Deserialize, Serialize};
 
@@ -215,6 +224,13 @@ mod tests {
         count: Option<i32>,
         /// Little.
         little: Option<u8>,
+        /// A port.
+        #[schemars(range(min = 0, max = 65_535))]
+        port: Option<i32>,
+        /// A long number.
+        long: Option<i64>,
+        /// A volume.
+        volume: Option<Volume>,
         /// Ours about containers.
         containers: Vec<Container>,
         /// Ours about one.
@@ -261,6 +277,32 @@ mod tests {
         let little = property(&["little"]);
         assert_eq!(little.get("format"), None);
         assert_eq!(little["minimum"], 0);
+    }
+
+    #[test]
+    fn formats_that_the_api_server_does_not_check_go_away() {
+        assert_eq!(
+            property(&["port"]),
+            json!({ "type": "integer", "minimum": 0, "maximum": 65535, "description": "A port." })
+        );
+        assert_eq!(property(&["long"]), json!({ "type": "integer", "description": "A long number." }));
+    }
+
+    #[test]
+    fn alpha_fields_of_kubernetes_are_left_out() {
+        let container = property(&["containers", "[]"]);
+        assert!(container["properties"].get("restartPolicy").is_some());
+        assert_eq!(container["properties"].get("restartPolicyRules"), None);
+        let from = property(&["containers", "[]", "env", "[]", "valueFrom"]);
+        assert!(from["properties"].get("fieldRef").is_some());
+        assert_eq!(from["properties"].get("fileKeyRef"), None);
+    }
+
+    #[test]
+    fn a_claim_of_an_ephemeral_volume_has_the_metadata_that_kubernetes_takes() {
+        let metadata = property(&["volume", "ephemeral", "volumeClaimTemplate", "metadata"]);
+        let names: Vec<&String> = metadata["properties"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["annotations", "creationTimestamp", "labels"]);
     }
 
     #[test]

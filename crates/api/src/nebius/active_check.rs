@@ -1,14 +1,12 @@
 //! A check that runs as a job, once or again and again.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Affinity, EnvVar, Toleration, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{EnvVar, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{StatusMetadata, unconfined};
+use super::{Placement, StatusMetadata, unconfined};
 use crate::crd::cel::rule;
 
 /// What is checked, when, and what follows.
@@ -92,15 +90,9 @@ pub struct ActiveCheckSpec {
     /// Whether it also runs once as soon as the cluster is there.
     #[serde(default = "crate::common::yes")]
     pub run_after_creation: bool,
-    /// Labels that a Kubernetes node must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Affinity of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
-    /// Taints that the pods tolerate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tolerations: Option<Vec<Toleration>>,
+    /// Which nodes the pods run on.
+    #[serde(flatten)]
+    pub placement: Placement,
     /// Name of a PodTemplate, in the same namespace, that is merged over the pod that the operator makes.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]

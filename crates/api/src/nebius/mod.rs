@@ -6,6 +6,7 @@ mod active_check;
 mod jailed_config;
 mod node_configurator;
 mod node_set;
+mod shared;
 pub mod slurm_cluster;
 mod topology_config;
 
@@ -13,6 +14,7 @@ pub use active_check::*;
 pub use jailed_config::*;
 pub use node_configurator::*;
 pub use node_set::*;
+pub use shared::*;
 pub use slurm_cluster::{SlurmCluster, SlurmClusterSpec, SlurmClusterStatus};
 pub use topology_config::*;
 

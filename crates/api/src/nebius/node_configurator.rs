@@ -1,14 +1,11 @@
 //! What runs on every Kubernetes node to set it up, or to reboot it.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Affinity, Container, EnvVar, Probe, ResourceRequirements, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::api::core::v1::{Container, EnvVar, ResourceRequirements};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Image;
+use super::{Image, Placement, Probes, StatusMetadata};
 use crate::crd::cel::rule;
 
 /// What runs on every node.
@@ -134,12 +131,9 @@ pub struct ConfiguratorPod {
     /// Resources of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
-    /// Liveness probe of the container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub liveness_probe: Option<Probe>,
-    /// Readiness probe of the container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub readiness_probe: Option<Probe>,
+    /// Probes of the container.
+    #[serde(flatten)]
+    pub probes: Probes,
     /// Environment variables of the container.
     #[schemars(
         length(max = 256),
@@ -147,15 +141,9 @@ pub struct ConfiguratorPod {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<EnvVar>>,
-    /// Taints that the pod tolerates.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tolerations: Option<Vec<Toleration>>,
-    /// Labels that a node must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Affinity of the pod.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
+    /// Which nodes it runs on.
+    #[serde(flatten)]
+    pub placement: Placement,
     /// Priority class of the pod.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,25 +164,6 @@ pub struct NodeConfiguratorStatus {
     /// What all such statuses have.
     #[serde(flatten)]
     pub metadata: StatusMetadata,
-}
-
-/// How far an object is rolled out.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct StatusMetadata {
-    /// `updating`, `failed` or `succeeded`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub update_status: Option<String>,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The generation of the spec that this status is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// What is known, one entry per aspect.
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub conditions: Option<Vec<Condition>>,
 }
 
 crate::crd::root_schema!(

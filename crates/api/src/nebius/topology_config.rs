@@ -152,14 +152,9 @@ pub struct TopologySwitch {
     #[schemars(length(min = 1, max = 1024), inner(length(min = 1, max = 253)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<String>>,
-    /// Names of Slurm nodes below it; host lists such as `gpu-[0-7]` do as well.
-    #[schemars(length(min = 1, max = 1024), inner(length(min = 1, max = 4096)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_names: Option<Vec<String>>,
-    /// Labels of Kubernetes nodes; Slurm nodes that run on them are below it.
-    #[schemars(length(min = 1, max = 64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
+    /// The nodes below it.
+    #[serde(flatten)]
+    pub nodes: TopologyNodes,
 }
 
 /// A block with its nodes.
@@ -173,11 +168,20 @@ pub struct TopologyBlock {
     /// Name of the block.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Names of Slurm nodes in it; host lists such as `gpu-[0-7]` do as well.
+    /// The nodes in it.
+    #[serde(flatten)]
+    pub nodes: TopologyNodes,
+}
+
+/// The nodes of a switch or block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TopologyNodes {
+    /// Names of Slurm nodes; host lists such as `gpu-[0-7]` do as well.
     #[schemars(length(min = 1, max = 1024), inner(length(min = 1, max = 4096)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_names: Option<Vec<String>>,
-    /// Labels of Kubernetes nodes; Slurm nodes that run on them are in it.
+    /// Labels of Kubernetes nodes; Slurm nodes that run on them are meant.
     #[schemars(length(min = 1, max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,

@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::common::{DrainOnDelete, RetentionPolicy, yes};
+use crate::common::{JobCare, RetentionPolicy};
 use crate::crd::cel::{COUNT_OR_PERCENT, ORDINAL_PADDING, SET_NAME, rule};
 
 /// What the pods of the set are, and how they change.
@@ -98,17 +98,9 @@ pub struct NodeSetSpec {
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// How many digits the ordinals in the names of pods have at least: 3 makes `gpu-007`. Absent or 0 means no padding.
-    /// It cannot be changed, because names of nodes would.
-    #[schemars(range(min = 0, max = 8))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ordinal_padding: Option<i32>,
-    /// Whether a PodDisruptionBudget guards pods with running jobs against eviction.
-    #[serde(default = "yes")]
-    pub workload_disruption_protection: bool,
-    /// What happens to running jobs when this object is deleted. Absent means to wait for them without end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drain_on_delete: Option<DrainOnDelete>,
+    /// What both groups' node sets have.
+    #[serde(flatten)]
+    pub care: JobCare,
 }
 
 const fn one() -> i32 {

@@ -152,6 +152,31 @@ async fn parts_of_slurm_clusters() -> Result<()> {
                 &["spec.slurmNodes.login.sshd.port", "less than or equal to 65535"],
             ),
             (
+                "/spec/slurmNodes/accounting/mariadbOperator",
+                json!({ "enabled": true }),
+                &["spec.slurmNodes.accounting.mariadbOperator.image", "Required"],
+            ),
+            (
+                "/spec/slurmNodes/exporter/exporter",
+                json!({ "podTemplateNameRef": "t" }),
+                &["spec.slurmNodes.exporter.exporter.image", "Required"],
+            ),
+            (
+                "/spec/slurmNodes/exporter/munge",
+                json!({}),
+                &["spec.slurmNodes.exporter.munge.image", "Required"],
+            ),
+            (
+                "/spec/slurmNodes/login/userIsolation",
+                json!({ "memoryHigh": "2Gi" }),
+                &["spec.slurmNodes.login.userIsolation", "both memoryHigh and memoryMax"],
+            ),
+            (
+                "/spec/plugStackConfig",
+                json!({ "ncclInspectorPreConf": { "dumpDirectory": "/x" } }),
+                &["unknown field \"spec.plugStackConfig.ncclInspectorPreConf.dumpDirectory\""],
+            ),
+            (
                 "/spec/slurmNodes/login/sshd/procMount",
                 json!("None"),
                 &["spec.slurmNodes.login.sshd.procMount", "\"Unmasked\""],
@@ -246,7 +271,7 @@ async fn the_protected_secret_stays_as_it_is() -> Result<()> {
     let manifest = with(
         manifests::slurm_cluster(),
         "/spec/slurmNodes/accounting/mariadbOperator",
-        json!({ "protectedSecret": true }),
+        json!({ "image": "mariadb", "protectedSecret": true }),
     );
     let patch = json!({ "spec": { "slurmNodes": { "accounting": { "mariadbOperator": { "protectedSecret": false } } } } });
     keep(
@@ -285,7 +310,7 @@ async fn what_the_original_accepts_is_accepted() -> Result<()> {
         (
             "/spec/slurmNodes/accounting",
             json!({
-                "k8sNodeFilterName": "all", "mariadbOperator": { "enabled": true },
+                "k8sNodeFilterName": "all", "mariadbOperator": { "enabled": true, "image": "m" },
                 "externalDB": { "enabled": true, "host": "h" },
             }),
         ),

@@ -1,6 +1,10 @@
 //! The definitions themselves.
 
 use anyhow::Result;
+use api::crd::embedded::core_type;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use serde_json::{Value, json};
 
 use crate::manifests;
@@ -28,40 +32,91 @@ fn definitions_come_out_the_same_every_time() {
     assert_eq!(api::crds(), api::crds());
 }
 
-#[test]
-fn every_field_of_ours_is_explained() {
+/// Calls `visit` with the path and schema of every value of ours: all but what is inside types of Kubernetes.
+fn walk(path: &str, schema: &JSONSchemaProps, visit: &mut impl FnMut(&str, &JSONSchemaProps)) {
+    visit(path, schema);
+    if core_type(schema).is_some() {
+        return;
+    }
+    for (name, property) in schema.properties.iter().flatten() {
+        walk(&format!("{path}.{name}"), property, visit);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        walk(&format!("{path}[]"), items, visit);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        walk(&format!("{path}.*"), values, visit);
+    }
+}
+
+/// As [`walk`], through the spec and status of every kind.
+fn walk_all(mut visit: impl FnMut(&str, &JSONSchemaProps)) {
     for crd in api::crds() {
-        let schema =
-            serde_json::to_value(&crd).unwrap()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take();
-        let name = crd.metadata.name.unwrap();
-        for top in ["spec", "status"] {
-            for (field, schema) in schema["properties"][top]["properties"].as_object().unwrap() {
-                let text = schema["description"].as_str().unwrap_or_default();
-                assert!(text.ends_with('.'), "{name} {top}.{field}: {text:?}");
-            }
+        let schema = crd.spec.versions[0].schema.clone().unwrap().open_api_v3_schema.unwrap();
+        for (top, schema) in schema.properties.unwrap() {
+            walk(&format!("{} {} {top}", crd.spec.group, crd.spec.names.kind), &schema, &mut visit);
         }
-        // Helm would take it for a template.
-        assert!(!schema.to_string().contains("{{"), "{name}");
     }
 }
 
 #[test]
+fn every_field_of_ours_is_explained_by_a_sentence() {
+    let (mut wrong, mut fields) = (Vec::new(), 0);
+    walk_all(|path, schema| {
+        // Items and values of maps are explained by the field that holds them.
+        if path.ends_with("[]") || path.ends_with('*') {
+            return;
+        }
+        fields += 1;
+        let text = schema.description.as_deref().unwrap_or_default();
+        let begins_well = text.starts_with(|c: char| c.is_uppercase() || c == '`')
+            || ["slurmctld", "slurmdbd", "slurmrestd", "spec."].iter().any(|name| text.starts_with(name));
+        // Helm would take two braces for a template.
+        if !begins_well || !text.ends_with('.') || text.contains("{{") || text.contains('\n') {
+            wrong.push(format!("{path}: {text:?}"));
+        }
+    });
+    assert!(fields > 500, "{fields}");
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// The API server refuses a rule whose cost it cannot tell, and stores anything up to megabytes otherwise.
+#[test]
+fn every_text_list_and_map_of_ours_has_a_bound() {
+    let (mut wrong, mut bounds) = (Vec::new(), 0);
+    walk_all(|path, schema| {
+        let bound = match schema.type_.as_deref() {
+            Some("string") if schema.enum_.is_none() && schema.format.is_none() => schema.max_length,
+            Some("array") => schema.max_items,
+            Some("object") if schema.additional_properties.is_some() => schema.max_properties,
+            _ => return,
+        };
+        bounds += 1;
+        if bound.is_none_or(|bound| !(1..=1_048_576).contains(&bound)) {
+            wrong.push(format!("{path}: {bound:?}"));
+        }
+    });
+    assert!(bounds > 200, "{bounds}");
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
 fn no_schema_has_a_format_that_the_api_server_does_not_know() {
-    fn walk(value: &Value, path: &str) {
+    fn find(value: &Value, path: &str) {
         if let Value::Object(object) = value {
             if let Some(Value::String(format)) = object.get("format") {
                 assert!(
-                    ["int32", "int64", "date-time", "double", "byte"].contains(&format.as_str()),
+                    ["int32", "date-time", "double", "byte"].contains(&format.as_str()),
                     "{path}: {format}"
                 );
             }
             for (key, value) in object {
-                walk(value, &format!("{path}.{key}"));
+                find(value, &format!("{path}.{key}"));
             }
         }
     }
     for crd in api::crds() {
-        walk(&serde_json::to_value(&crd).unwrap()["spec"]["versions"][0]["schema"], &crd.spec.names.kind);
+        find(&serde_json::to_value(&crd).unwrap()["spec"]["versions"][0]["schema"], &crd.spec.names.kind);
     }
 }
 

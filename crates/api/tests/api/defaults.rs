@@ -17,7 +17,7 @@ async fn a_cluster_gets_the_defaults_of_soperator_1_23() -> Result<()> {
     let manifest =
         with(manifest, "/spec/sConfigController", json!({ "node": { "k8sNodeFilterName": "all" } }));
     let manifest = with(manifest, "/spec/slurmNodes/accounting/externalDB", json!({}));
-    let manifest = with(manifest, "/spec/slurmNodes/accounting/mariadbOperator", json!({}));
+    let manifest = with(manifest, "/spec/slurmNodes/accounting/mariadbOperator", json!({ "image": "m" }));
     let manifest =
         with(manifest, "/spec/plugStackConfig", json!({ "customPlugins": [{ "path": "/usr/lib/x.so" }] }));
     let manifest = with(

@@ -167,12 +167,18 @@ fn differences(
             }
         }
         (sent, read) if sent == read => {}
-        // A quantity that was written as a number is a text in k8s-openapi.
-        (Value::Number(number), Value::String(text))
-            if *text == number.to_string()
-                && schema.is_some_and(|schema| schema.x_kubernetes_int_or_string == Some(true)) => {}
+        // As in Kubernetes, a quantity that was written as a number is read as the same text (see `round_trip`).
+        (Value::Number(number), Value::String(text)) if is_quantity(path) && *text == number.to_string() => {}
         (sent, read) => found.push(format!("{path}: {sent} became {read}")),
     }
+}
+
+/// Whether a field is a quantity. Other fields that take numbers and texts, such as ports, must keep what they got.
+fn is_quantity(path: &str) -> bool {
+    let names: Vec<&str> = path.split(['.', '[']).collect();
+    let single = ["sharedMemorySize", "sizeLimit", "divisor", "memoryHigh", "memoryMax"];
+    names.iter().any(|name| ["limits", "requests", "resources"].contains(name))
+        || names.last().is_some_and(|name| single.contains(name))
 }
 
 fn assert_same(what: &str, schema: &JSONSchemaProps, sent: &Value, read: &Value) {
@@ -284,6 +290,20 @@ async fn what_the_charts_of_the_originals_render_applies_without_a_change_or_a_w
         survives(&server, &manifest).await?;
     }
     Ok(())
+}
+
+#[test]
+fn a_number_may_become_a_text_in_quantities_only() {
+    let differences = |path: &str| {
+        let mut found = Vec::new();
+        differences(path, None, &json!(4), &json!("4"), &mut found);
+        found.len()
+    };
+    assert_eq!(differences("spec.slurmd.resources.cpu"), 0);
+    assert_eq!(differences("spec.template.spec.containers[0].resources.limits.nvidia.com/gpu"), 0);
+    assert_eq!(differences("spec.slurmd.volumes.sharedMemorySize"), 0);
+    assert_eq!(differences("spec.template.spec.containers[0].livenessProbe.tcpSocket.port"), 1);
+    assert_eq!(differences("spec.maxUnavailable"), 1);
 }
 
 #[test]

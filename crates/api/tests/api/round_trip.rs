@@ -65,11 +65,11 @@ fn rich_cluster() -> Value {
     }
     cluster["spec"]["slurmNodes"]["controller"]["slurmctld"] = container();
     cluster["spec"]["slurmNodes"]["controller"]["openMetrics"] =
-        json!({ "enabled": true, "serviceMonitor": { "interval": "30s" }, "endpoints": ["jobs"] });
+        json!({ "enabled": true, "serviceMonitor": { "interval": "30s", "endpoints": ["jobs"] } });
     cluster["spec"]["slurmNodes"]["login"]["sshd"] = container();
     let worker = &mut cluster["spec"]["slurmNodes"]["worker"];
-    worker["slurmd"]["resources"] = json!({ "cpu": "1" });
-    worker["munge"]["resources"] = json!({ "cpu": "1" });
+    worker["slurmd"] = container();
+    worker["munge"] = container();
     worker["maxUnavailable"] = json!(3);
     worker["drainOnDelete"] = json!({ "enabled": true, "deadline": "2h", "onDeadline": "force" });
     let cluster = with(
@@ -115,7 +115,7 @@ fn rich_cluster() -> Value {
         "/spec/plugStackConfig",
         json!({
             "pyxis": { "containerImageSave": "", "useSquashfuse": true },
-            "ncclInspectorPreConf": { "any": ["thing", 1] },
+            "ncclInspectorPreConf": { "enabled": true, "dumpThreadIntervalMicroseconds": 5000000000_i64 },
             "customPlugins": [{ "path": "p", "arguments": { "b": "2", "a": "1" } }],
         }),
     );
@@ -175,7 +175,11 @@ async fn node_sets_survive_the_way_through_our_types() -> Result<()> {
         ]),
     );
     let set = with(set, "/spec/slurmd/security", json!({ "limitsConfig": "x" }));
-    let set = with(set, "/spec/persistentVolumeClaimRetentionPolicy", json!({ "whenDeleted": "Delete" }));
+    let set = with(
+        set,
+        "/spec/slurmd/volumes/persistentVolumeClaimRetentionPolicy",
+        json!({ "whenDeleted": "Delete" }),
+    );
     round_trip::<api::nebius::NodeSet>(&server, &set).await?;
 
     let set = manifests::slinky_node_set();
@@ -300,8 +304,46 @@ async fn statuses_survive_the_way_through_our_types() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_number_for_a_quantity_is_read_as_kubernetes_reads_it() -> Result<()> {
+/// A quantity may be written as a number. The API server gives the objects of Kubernetes back with a text, and so do our
+/// types; the objects of our kinds come back from it as they were sent.
+#[tokio::test]
+async fn a_number_for_a_quantity_is_read_as_kubernetes_reads_it() -> Result<()> {
+    let server = Server::new("trip-quantities").await?;
+    let amounts =
+        json!({ "cpu": 4, "memory": 1_073_741_824, "nvidia.com/gpu": 8, "ephemeral-storage": "1Gi" });
+    let template = json!({
+        "metadata": { "labels": { "app.kubernetes.io/name": "slurmd" } },
+        "spec": {
+            "containers": [{
+                "name": "slurmd", "image": "i", "resources": { "requests": amounts, "limits": amounts },
+                "livenessProbe": { "tcpSocket": { "port": 6818 } },
+            }],
+            "volumes": [{ "name": "v", "emptyDir": { "sizeLimit": 1024 } }],
+        },
+    });
+    let core = json!({
+        "apiVersion": "v1", "kind": "PodTemplate", "metadata": { "name": "t" }, "template": template,
+    });
+    let path = server.path(&manifests::slinky_node_set());
+    let namespace = path.split('/').nth(5).unwrap();
+    let path = format!("/api/v1/namespaces/{namespace}/podtemplates");
+    let core = server.send("POST", &path, "application/json", &core).await?.unwrap();
+
+    let set = with(manifests::slinky_node_set(), "/spec/template", template.clone());
+    let read = server.created(&set).await?;
+    assert_eq!(read["spec"]["template"], template, "a kind of ours comes back as it was sent");
+    let typed: api::slinky::NodeSet = serde_json::from_value(read)?;
+    let written = serde_json::to_value(typed)?["spec"]["template"].take();
+    for pointer in [
+        "/spec/containers/0/resources",
+        "/spec/containers/0/livenessProbe/tcpSocket/port",
+        "/spec/volumes/0/emptyDir/sizeLimit",
+    ] {
+        let kubernetes = core["template"].pointer(pointer).unwrap();
+        assert_eq!(written.pointer(pointer), Some(kubernetes), "{pointer}");
+    }
+    assert_eq!(written["spec"]["containers"][0]["resources"]["limits"]["cpu"], "4");
+
     let set: api::nebius::NodeSet = serde_json::from_value(manifests::node_set())?;
     assert_eq!(set.spec.slurmd.resources["nvidia.com/gpu"].0, "8");
     let cluster: api::nebius::SlurmCluster = serde_json::from_value(manifests::slurm_cluster())?;

@@ -204,9 +204,12 @@ async fn node_sets() -> Result<()> {
             ),
             ("/spec/sssdDebugLevel", json!(11), &["spec.sssdDebugLevel", "less than or equal to 10"]),
             (
-                "/spec/persistentVolumeClaimRetentionPolicy",
+                "/spec/slurmd/volumes/persistentVolumeClaimRetentionPolicy",
                 json!({ "whenScaled": "Keep" }),
-                &["whenScaled", "\"Retain\", \"Delete\""],
+                &[
+                    "spec.slurmd.volumes.persistentVolumeClaimRetentionPolicy.whenScaled",
+                    "\"Retain\", \"Delete\"",
+                ],
             ),
         ],
     )
@@ -224,6 +227,58 @@ async fn node_sets() -> Result<()> {
             .await?;
     }
     Ok(())
+}
+
+/// One of each type of bound; a test of the definitions sees to it that everything has one.
+#[tokio::test]
+async fn what_is_too_long_is_refused() -> Result<()> {
+    let many = |count: usize| (0..count).map(|number| format!("n{number}")).collect::<Vec<_>>();
+    let entries = |count: usize| {
+        many(count).into_iter().map(|key| (key, json!("v"))).collect::<serde_json::Map<_, _>>()
+    };
+    refuse(
+        "rules-bounds",
+        manifests::node_set(),
+        vec![
+            (
+                "/spec/priorityClass",
+                json!("x".repeat(254)),
+                &["spec.priorityClass", "may not be more than 253"],
+            ),
+            (
+                "/spec/slurmd/security",
+                json!({ "limitsConfig": "x".repeat(65_537) }),
+                &["spec.slurmd.security.limitsConfig", "may not be more than 65536"],
+            ),
+            (
+                "/spec/nodeConfig",
+                json!({ "features": many(257) }),
+                &["spec.nodeConfig.features", "at most 256 items"],
+            ),
+            (
+                "/spec/nodeConfig",
+                json!({ "features": ["x".repeat(254)] }),
+                &["spec.nodeConfig.features[0]", "may not be more than 253"],
+            ),
+            (
+                "/spec/workerAnnotations",
+                json!(entries(513)),
+                &["spec.workerAnnotations", "at most 512 items"],
+            ),
+            (
+                "/spec/workerAnnotations",
+                json!({ "a": "x".repeat(65_537) }),
+                &["spec.workerAnnotations.a", "may not be more than 65536"],
+            ),
+            ("/spec/slurmd/resources", json!(entries(65)), &["spec.slurmd.resources", "at most 64 items"]),
+            (
+                "/spec/maxUnavailable",
+                json!("1".repeat(17)),
+                &["spec.maxUnavailable", "may not be more than 16"],
+            ),
+        ],
+    )
+    .await
 }
 
 #[tokio::test]

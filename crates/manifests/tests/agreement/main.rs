@@ -9,6 +9,7 @@
 mod api_server;
 #[path = "../../../api/tests/api/cluster_rules.rs"]
 mod cluster_rules;
+mod every_rule;
 #[path = "../../../api/tests/api/manifests.rs"]
 mod manifests;
 mod more;

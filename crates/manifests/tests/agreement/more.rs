@@ -36,7 +36,19 @@ async fn types_bounds_and_formats() -> Result<()> {
         vec![
             ("/spec/replicas", json!(3), true),
             ("/spec/replicas", json!("3"), false),
+            // The scale subresource reads it, and takes no other way to write an integer.
+            ("/spec/replicas", json!(3.0), false),
+            ("/spec/replicas", json!(3.5), false),
             ("/spec/minReadySeconds", json!(3.0), true),
+            ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1e30 }), false),
+            ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1000.0 }), true),
+            ("/spec/updateStrategy", json!({ "rollingUpdate": { "maxUnavailable": 2.0 } }), false),
+            ("/spec/updateStrategy", json!({ "rollingUpdate": { "partition": 2.0 } }), true),
+            ("/spec/template/metadata/creationTimestamp", json!("2026-01-02T03:04:05.678+01:00"), true),
+            ("/spec/template/metadata/creationTimestamp", json!("2026-01-02T03:04Z"), false),
+            ("/spec/template/metadata/creationTimestamp", json!("2026-01-02 03:04:05Z"), false),
+            ("/spec/template/metadata/creationTimestamp", json!("2026-01-02T03:04:05"), false),
+            ("/spec/template/metadata/creationTimestamp", json!("2026-13-02T03:04:05Z"), false),
             ("/spec/minReadySeconds", json!(3.5), false),
             ("/spec/replicas", json!(2_147_483_648_i64), false),
             ("/spec/replicas", json!(2_147_483_647_i64), true),
@@ -70,6 +82,41 @@ async fn types_bounds_and_formats() -> Result<()> {
             ("/spec/drainOnDelete", json!({ "deadline": "1h30m" }), true),
             ("/status", json!({ "replicas": "many" }), true),
             ("/status", json!({ "replcas": 1 }), false),
+        ],
+    )
+    .await
+}
+
+/// Numbers that rules look at.
+#[tokio::test]
+async fn integers_with_a_point_in_rules() -> Result<()> {
+    agree(
+        "agree-numbers",
+        manifests::slurm_cluster(),
+        vec![
+            ("/spec/slurmNodes/login/sshdServiceNodePort", json!(30022.0), true),
+            ("/spec/slurmNodes/login/sshdServiceNodePort", json!(22.0), false),
+            ("/spec/slurmNodes/worker/size", json!(0.0), true),
+            ("/spec/sConfigController", json!({ "reconfigureWaitTimeout": "1.5m" }), true),
+            ("/spec/sConfigController", json!({ "reconfigureWaitTimeout": "19999ms" }), false),
+            ("/spec/sConfigController", json!({ "reconfigureWaitTimeout": "9999999h" }), false),
+        ],
+    )
+    .await?;
+    agree(
+        "agree-sizes",
+        manifests::topology_config(),
+        vec![
+            (
+                "/spec",
+                json!({ "clusterName": "a", "plugin": "block", "nodeLabels": {}, "blockSizes": [18.0, 36] }),
+                true,
+            ),
+            (
+                "/spec",
+                json!({ "clusterName": "a", "plugin": "block", "nodeLabels": {}, "blockSizes": [18.0, 35] }),
+                false,
+            ),
         ],
     )
     .await

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use ::manifests::Validator;
+use ::manifests::{Finding, Validator};
 use anyhow::{Result, bail};
 use http::Request;
 use serde_json::Value;
 
 use crate::api_server;
 
-static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| Validator::new().unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(Validator::new);
 
 /// Has the functions of its namesake in the tests of `api`.
 pub(crate) struct Server(api_server::Server);
@@ -70,8 +70,13 @@ impl Server {
     }
 }
 
+/// What the validator says about a text.
+pub(crate) fn findings(text: &str) -> Result<Vec<Finding>> {
+    Ok(VALIDATOR.check(text)?.findings)
+}
+
 fn compare(text: &str, answer: &Result<Value, String>) -> Result<()> {
-    let findings = VALIDATOR.check(text).findings;
+    let findings = findings(text)?;
     match answer {
         Ok(_) if findings.is_empty() => Ok(()),
         Ok(_) => bail!("the API server accepts what the validator refuses with {findings:#?}:\n{text}"),

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{EnvVar, PersistentVolumeClaimSpec, Probe};
+use k8s_openapi::api::core::v1::{EnvVar, PersistentVolumeClaimSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::common::{PullPolicy, VolumeSource};
+use crate::common::{PullPolicy, RetentionPolicy, VolumeSource};
 use crate::crd::cel::rule;
 use crate::nebius::slurm_cluster::{CgroupVersion, ProcMount, shared_memory_size};
-use crate::nebius::unconfined;
+use crate::nebius::{Probes, unconfined};
 
 /// A container image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,12 +56,9 @@ pub struct SlurmdContainer {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_env: Option<Vec<EnvVar>>,
-    /// Liveness probe. Absent means none: slurmd restarts inside its container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub liveness_probe: Option<Probe>,
-    /// Readiness probe, instead of the one that the operator gives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub readiness_probe: Option<Probe>,
+    /// Probes. Absent means no liveness probe, because slurmd restarts inside its container.
+    #[serde(flatten)]
+    pub probes: Probes,
 }
 
 /// The container of munge.
@@ -76,6 +73,9 @@ pub struct MungeContainer {
     /// Limits and profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<ContainerSecurity>,
+    /// Its probes.
+    #[serde(flatten)]
+    pub probes: Probes,
 }
 
 /// A container beside slurmd.
@@ -91,6 +91,9 @@ pub struct SidecarContainer {
     /// Limits and profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<ContainerSecurity>,
+    /// Its probes.
+    #[serde(flatten)]
+    pub probes: Probes,
 }
 
 /// Limits and profiles of a container.
@@ -134,6 +137,21 @@ pub struct WorkerVolumes {
     /// Size of `/dev/shm`.
     #[serde(default = "shared_memory_size")]
     pub shared_memory_size: Quantity,
+    /// What becomes of the claims of workers. Absent means that they are deleted with the NodeSet and else stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim_retention_policy: Option<NodeSetClaimRetention>,
+}
+
+/// What becomes of claims when workers go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSetClaimRetention {
+    /// When the NodeSet is deleted. Absent means Delete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_deleted: Option<RetentionPolicy>,
+    /// When a worker goes because there are fewer replicas. Absent means Retain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when_scaled: Option<RetentionPolicy>,
 }
 
 /// A volume and where it is mounted.

@@ -4,7 +4,7 @@ mod containers;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, Container, LocalObjectReference, Toleration};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub use containers::*;
 
 use super::slurm_cluster::max_unavailable;
-use crate::common::{DrainOnDelete, RetentionPolicy, yes};
+use super::{Placement, SssdSettings};
+use crate::common::JobCare;
 use crate::crd::cel::{COUNT_OR_PERCENT, ORDINAL_PADDING, SET_NAME, rule};
 
 /// What the workers are, and how they change.
@@ -97,17 +98,9 @@ pub struct NodeSetSpec {
     /// Stops an update where it is, until it is false or gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_paused: Option<bool>,
-    /// How many digits the ordinals in the names of workers have at least: 3 makes `gpu-007`. Absent or 0 means no padding.
-    /// It cannot be changed, because names of nodes would.
-    #[schemars(range(min = 0, max = 8))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ordinal_padding: Option<i32>,
-    /// Whether a PodDisruptionBudget guards workers with running jobs against eviction.
-    #[serde(default = "yes")]
-    pub workload_disruption_protection: bool,
-    /// What happens to running jobs when this object is deleted. Absent means to wait for them without end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drain_on_delete: Option<DrainOnDelete>,
+    /// What both groups' node sets have.
+    #[serde(flatten)]
+    pub care: JobCare,
     /// Accepted as later versions of Soperator have it, not supported: all workers stay, and a condition says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral_nodes: Option<bool>,
@@ -133,18 +126,9 @@ pub struct NodeSetSpec {
     /// The SSSD sidecar, which gives workers the users of a directory. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sssd: Option<SidecarContainer>,
-    /// How much SSSD logs, from 0 to 10.
-    #[schemars(range(min = 0, max = 10))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sssd_debug_level: Option<i32>,
-    /// Secret with `sssd.conf`.
-    #[schemars(length(max = 253))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sssd_conf_secret_ref_name: Option<String>,
-    /// ConfigMap with the certificate of the authority that signed the LDAP server's.
-    #[schemars(length(max = 253))]
-    #[serde(rename = "sssdLdapCAConfigMapRefName", skip_serializing_if = "Option::is_none")]
-    pub sssd_ldap_ca_config_map_ref_name: Option<String>,
+    /// What SSSD reads.
+    #[serde(flatten)]
+    pub sssd_settings: SssdSettings,
     /// Accepted as later versions of Soperator have it, not supported: a condition says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub docker: Option<DockerSettings>,
@@ -165,15 +149,9 @@ pub struct NodeSetSpec {
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_ref_sshd: Option<String>,
-    /// Labels that a Kubernetes node must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Affinity of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
-    /// Taints that the pods tolerate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tolerations: Option<Vec<Toleration>>,
+    /// Which nodes the pods run on.
+    #[serde(flatten)]
+    pub placement: Placement,
     /// Priority class of the pods.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,9 +173,6 @@ pub struct NodeSetSpec {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_init_containers: Option<Vec<Container>>,
-    /// What becomes of the claims of workers. Absent means that they are deleted with the NodeSet and else stay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub persistent_volume_claim_retention_policy: Option<NodeSetClaimRetention>,
 }
 
 const fn one() -> i32 {
@@ -280,18 +255,6 @@ pub struct NvidiaSettings {
     /// Whether GDRCopy is passed into the workers. The GPU operator must have it on too.
     #[serde(default)]
     pub gdr_copy_enabled: bool,
-}
-
-/// What becomes of claims when workers go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeSetClaimRetention {
-    /// When the NodeSet is deleted. Absent means Delete.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when_deleted: Option<RetentionPolicy>,
-    /// When a worker goes because there are fewer replicas. Absent means Retain.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when_scaled: Option<RetentionPolicy>,
 }
 
 /// What the operator sees of the set.

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, ResourceRequirements
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AccountingSlurmConfig, ContainerBasics, NodeContainer, SlurmNode, SlurmdbdConfig};
+use super::{AccountingSlurmConfig, NodeContainer, SlurmNode, SlurmdbdConfig};
 use crate::common::{Open, yes};
 use crate::crd::cel::rule;
 
@@ -117,7 +117,7 @@ pub struct DatabaseTls {
 }
 
 /// A database that the MariaDB operator runs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MariaDbOperator {
     /// Whether slurmdbd uses it. The MariaDB operator must be installed.
@@ -130,13 +130,9 @@ pub struct MariaDbOperator {
     )]))]
     #[serde(default)]
     pub protected_secret: bool,
-    /// The image. Absent means the MariaDB operator's own choice.
-    #[schemars(length(max = 4096))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// All that is not the image.
+    /// The container of the database.
     #[serde(flatten)]
-    pub basics: ContainerBasics,
+    pub container: NodeContainer,
     /// Security context of the pods, as the MariaDB operator has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_security_context: Option<Open>,

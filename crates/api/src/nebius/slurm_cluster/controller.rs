@@ -1,25 +1,17 @@
 //! slurmctld.
 
-use k8s_openapi::api::core::v1::Container;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeContainer, NodeVolume, NodeVolumeMount, Sssd};
+use super::{NodeContainer, NodePod, NodeVolume, NodeVolumeMount, Sssd};
 
 /// slurmctld. There is always one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlurmNodeController {
-    /// Init containers that run after ours.
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_init_containers: Option<Vec<Container>>,
-    /// Which entry of k8sNodeFilters says where the pod may run.
-    #[schemars(length(max = 253))]
-    pub k8s_node_filter_name: String,
+    /// What all pods have; there is no size.
+    #[serde(flatten)]
+    pub pod: NodePod,
     /// Whether the pod uses the users of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_users: Option<bool>,
@@ -29,10 +21,6 @@ pub struct SlurmNodeController {
     pub munge: NodeContainer,
     /// The volumes of the pod.
     pub volumes: SlurmNodeControllerVolumes,
-    /// Priority class of the pod.
-    #[schemars(length(max = 253))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class: Option<String>,
     /// Service account of the pod. Absent means one that the operator makes.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,19 +60,12 @@ pub struct OpenMetrics {
     /// How Prometheus reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_monitor: Option<OpenMetricsMonitor>,
-    /// Which of `jobs`, `jobs-users-accts`, `nodes`, `partitions` and `scheduler` are read. Absent means all.
-    #[schemars(length(max = 16), inner(length(max = 64)))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoints: Option<Vec<String>>,
 }
 
 /// How Prometheus reads slurmctld's metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenMetricsMonitor {
-    /// Whether a ServiceMonitor is made. Absent means yes where its CRD exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
     /// How often. Absent means `30s`.
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,4 +74,8 @@ pub struct OpenMetricsMonitor {
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrape_timeout: Option<String>,
+    /// Which of `jobs`, `jobs-users-accts`, `nodes`, `partitions` and `scheduler` are read. Absent means all.
+    #[schemars(length(max = 16), inner(length(max = 64)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<Vec<String>>,
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerBasics, NodeContainer, NodeVolume, SlurmNode};
+use super::{NodeContainer, NodeVolume, SlurmNode};
 use crate::common::{DURATION, Open};
 
 /// The exporter of Slurm metrics for Prometheus.
@@ -41,12 +41,12 @@ pub struct SlurmExporter {
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_account_name: Option<String>,
-    /// Of an older version. When its image is set, the operator leaves the exporter to you.
+    /// Of an older version. When its image is not empty, the operator leaves the exporter to you.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exporter: Option<DeprecatedExporter>,
     /// Of an older version; ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub munge: Option<DeprecatedMunge>,
+    pub munge: Option<NodeContainer>,
     /// Of an older version; ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<SlurmExporterVolumes>,
@@ -102,33 +102,16 @@ impl Default for PodMonitorConfig {
 }
 
 /// The exporter of an older version.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeprecatedExporter {
-    /// The image.
-    #[schemars(length(max = 4096))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// All that is not the image.
+    /// Its container; an empty image means none.
     #[serde(flatten)]
-    pub basics: ContainerBasics,
+    pub container: NodeContainer,
     /// A PodTemplate to merge; ignored.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template_name_ref: Option<String>,
-}
-
-/// munge beside the exporter of an older version.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeprecatedMunge {
-    /// Ignored.
-    #[schemars(length(max = 4096))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// All that is not the image.
-    #[serde(flatten)]
-    pub basics: ContainerBasics,
 }
 
 /// The volumes of the exporter of an older version.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NodeContainer, NodeVolume, NodeVolumeMount, SlurmNode, Sssd};
+use super::{JailMounts, NodeContainer, NodeVolume, SlurmNode, Sssd};
 use crate::crd::cel::rule;
 
 /// The pods that users log in to.
@@ -72,37 +73,28 @@ pub enum SshdServiceType {
 pub struct SlurmNodeLoginVolumes {
     /// The jail.
     pub jail: NodeVolume,
-    /// Volumes mounted inside the jail.
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jail_sub_mounts: Option<Vec<NodeVolumeMount>>,
-    /// Volumes mounted outside the jail.
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_mounts: Option<Vec<NodeVolumeMount>>,
+    /// The other volumes.
+    #[serde(flatten)]
+    pub mounts: JailMounts,
 }
 
 /// Limits that keep users of a login pod from each other.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [rule(
+    "has(self.memoryHigh) == has(self.memoryMax)",
+    "write both memoryHigh and memoryMax, or none of them",
+)]))]
 pub struct UserIsolation {
     /// Whether each user gets a control group. Absent means no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Memory of one user above which it is slowed down: a percentage of the pod's, or an amount. Absent means `80%`.
-    #[schemars(length(max = 64))]
+    /// Memory of one user above which it is slowed down. Absent means 80% of the memory of sshd's container.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_high: Option<String>,
-    /// Memory that one user can have at most: a percentage of the pod's, or an amount. Absent means `90%`.
-    #[schemars(length(max = 64))]
+    pub memory_high: Option<Quantity>,
+    /// Memory that one user can have at most. Absent means 90% of the memory of sshd's container.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_max: Option<String>,
+    pub memory_max: Option<Quantity>,
     /// Share of CPU time of one user against others. Absent means 100.
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,12 +14,11 @@ mod shared;
 mod slurmdbd;
 mod worker;
 
-use k8s_openapi::api::core::v1::{Affinity, LocalObjectReference, Toleration, Volume};
+use k8s_openapi::api::core::v1::{LocalObjectReference, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 pub use accounting::*;
 pub use config::*;
@@ -35,6 +34,7 @@ pub use shared::*;
 pub use slurmdbd::*;
 pub use worker::*;
 
+use super::Placement;
 use crate::crd::cel::{CLUSTER_NAME, rule};
 
 /// Everything that makes up the cluster.
@@ -219,15 +219,9 @@ pub struct K8sNodeFilter {
     /// The name that k8sNodeFilterName refers to.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Affinity of the pods.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
-    /// Taints that the pods tolerate.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tolerations: Option<Vec<Toleration>>,
-    /// Labels that a node must have.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_selector: Option<BTreeMap<String, String>>,
+    /// The rules.
+    #[serde(flatten)]
+    pub placement: Placement,
 }
 
 /// Secrets that the cluster uses.

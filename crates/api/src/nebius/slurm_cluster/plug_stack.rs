@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::crd::cel::rule;
 
@@ -20,10 +19,9 @@ pub struct PlugStackConfig {
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_plugins: Option<Vec<CustomPlugin>>,
-    /// Accepted as later versions of Soperator have it, not supported: a condition says so.
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    /// Profiles of NCCL. Accepted as later versions of Soperator have it, not supported: a condition says so.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nccl_inspector_pre_conf: Option<Value>,
+    pub nccl_inspector_pre_conf: Option<NcclInspector>,
 }
 
 /// Containers for jobs.
@@ -107,6 +105,33 @@ pub enum NcclLogLevel {
     Info,
     /// Everything.
     Trace,
+}
+
+/// Profiles of NCCL; not supported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NcclInspector {
+    /// Whether a job fails when the plugin cannot be loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+    /// Whether jobs are profiled by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// The shared object that NCCL loads.
+    #[schemars(length(max = 4096))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profiler_plugin: Option<String>,
+    /// Directory of the profiles.
+    #[schemars(length(max = 4096))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dump_dir: Option<String>,
+    /// Whether profiles have more detail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dump_verbose: Option<bool>,
+    /// Microseconds between two writes.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dump_thread_interval_microseconds: Option<i64>,
 }
 
 /// A SPANK plugin of yours.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, PersistentVolumeClaimSpec, Probe};
+use k8s_openapi::api::core::v1::{Container, EnvVar, PersistentVolumeClaimSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::common::PullPolicy;
 use crate::crd::cel::{Rule, rule};
-use crate::nebius::unconfined;
+use crate::nebius::{Probes, SssdSettings, unconfined};
 
 /// What the pods of all parts have.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +19,18 @@ pub struct SlurmNode {
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<i32>,
+    /// What does not depend on their number.
+    #[serde(flatten)]
+    pub pod: NodePod,
+    /// Whether pods use the host's users. False gives them a user namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_users: Option<bool>,
+}
+
+/// What each pod of the cluster has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePod {
     /// Init containers that run after ours.
     #[schemars(
         length(max = 64),
@@ -33,39 +45,36 @@ pub struct SlurmNode {
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_class: Option<String>,
-    /// Whether pods use the host's users. False gives them a user namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host_users: Option<bool>,
 }
 
-/// A container of the cluster.
+/// A container of the cluster. It is in the schema more than twenty times, so its descriptions are short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeContainer {
     /// The image.
     #[schemars(length(max = 4096))]
     pub image: String,
-    /// Instead of the operator's command.
+    /// Replaces the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
-    /// Instead of the operator's arguments.
+    /// Replaces the arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
     /// When the image is pulled.
     #[serde(default)]
     pub image_pull_policy: PullPolicy,
-    /// The port to listen on. Absent means Slurm's own.
+    /// The port; absent means Slurm's own.
     #[schemars(range(min = 0, max = 65_535))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// What the container asks for, such as `cpu` and `nvidia.com/gpu`. Limits follow from it.
+    /// Requests, such as `cpu`. Limits follow from them.
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<BTreeMap<String, Quantity>>,
-    /// Text of limits.conf. Absent means our own.
+    /// Text of limits.conf; absent means our own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_limits_config: Option<String>,
-    /// AppArmor profile, such as `localhost/name`.
+    /// AppArmor profile: `localhost/name`.
     #[serde(default = "unconfined")]
     #[schemars(length(max = 512))]
     pub app_armor_profile: String,
@@ -76,91 +85,12 @@ pub struct NodeContainer {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_env: Option<Vec<EnvVar>>,
-    /// Instead of the operator's liveness probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub liveness_probe: Option<Probe>,
-    /// Instead of the operator's readiness probe.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub readiness_probe: Option<Probe>,
-    /// Whether parts of `/proc` are masked (`Default`) or not.
+    /// Its probes.
+    #[serde(flatten)]
+    pub probes: Probes,
+    /// `Default` masks parts of `/proc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proc_mount: Option<ProcMount>,
-}
-
-/// What a container of 1.23 has besides its image; later versions added nothing to sections that are no longer there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ContainerBasics {
-    /// Instead of the operator's command.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<Vec<String>>,
-    /// Instead of the operator's arguments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub args: Option<Vec<String>>,
-    /// When the image is pulled.
-    #[serde(default)]
-    pub image_pull_policy: PullPolicy,
-    /// The port to listen on. Absent means Slurm's own.
-    #[schemars(range(min = 0, max = 65_535))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub port: Option<i32>,
-    /// What the container asks for, such as `cpu` and `nvidia.com/gpu`. Limits follow from it.
-    #[schemars(length(max = 64))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<BTreeMap<String, Quantity>>,
-    /// Text of limits.conf. Absent means our own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub security_limits_config: Option<String>,
-    /// AppArmor profile, such as `localhost/name`.
-    #[serde(default = "unconfined")]
-    #[schemars(length(max = 512))]
-    pub app_armor_profile: String,
-}
-
-impl Default for ContainerBasics {
-    fn default() -> Self {
-        Self {
-            command: None,
-            args: None,
-            image_pull_policy: PullPolicy::default(),
-            port: None,
-            resources: None,
-            security_limits_config: None,
-            app_armor_profile: unconfined(),
-        }
-    }
-}
-
-/// A container of slurmNodes.worker.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BasicContainer {
-    /// The image.
-    #[schemars(length(max = 4096))]
-    pub image: String,
-    /// All that is not the image.
-    #[serde(flatten)]
-    pub basics: ContainerBasics,
-}
-
-impl From<BasicContainer> for NodeContainer {
-    fn from(container: BasicContainer) -> Self {
-        let BasicContainer { image, basics } = container;
-        Self {
-            image,
-            command: basics.command,
-            args: basics.args,
-            image_pull_policy: basics.image_pull_policy,
-            port: basics.port,
-            resources: basics.resources,
-            security_limits_config: basics.security_limits_config,
-            app_armor_profile: basics.app_armor_profile,
-            custom_env: None,
-            liveness_probe: None,
-            readiness_probe: None,
-            proc_mount: None,
-        }
-    }
 }
 
 /// How `/proc` is mounted.
@@ -174,7 +104,7 @@ pub enum ProcMount {
 
 const ONE_VOLUME: Rule = rule(
     "has(self.volumeSourceName) != has(self.volumeClaimTemplateSpec)",
-    "write exactly one of volumeSourceName (of spec.volumeSources) and volumeClaimTemplateSpec",
+    "write exactly one of volumeSourceName and volumeClaimTemplateSpec",
 );
 
 /// A volume: one of spec.volumeSources, or a claim of its own.
@@ -209,13 +139,29 @@ pub struct NodeVolumeMount {
     /// Whether it is mounted read-only.
     #[serde(default)]
     pub read_only: bool,
-    /// Which entry of spec.volumeSources it is.
-    #[schemars(length(max = 253))]
+    /// The volume.
+    #[serde(flatten)]
+    pub volume: NodeVolume,
+}
+
+/// Volumes that pods with a jail mount besides it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JailMounts {
+    /// Volumes mounted inside the jail.
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_source_name: Option<String>,
-    /// The claim that each pod gets for itself.
+    pub jail_sub_mounts: Option<Vec<NodeVolumeMount>>,
+    /// Volumes mounted outside the jail.
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub volume_claim_template_spec: Option<PersistentVolumeClaimSpec>,
+    pub custom_mounts: Option<Vec<NodeVolumeMount>>,
 }
 
 /// The SSSD sidecar, which gives pods the users of a directory.
@@ -225,16 +171,7 @@ pub struct Sssd {
     /// The SSSD sidecar, which gives pods the users of a directory. Absent means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sssd: Option<NodeContainer>,
-    /// How much SSSD logs, from 0 to 10.
-    #[schemars(range(min = 0, max = 10))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sssd_debug_level: Option<i32>,
-    /// Secret with `sssd.conf`.
-    #[schemars(length(max = 253))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sssd_conf_secret_ref_name: Option<String>,
-    /// ConfigMap with the certificate of the authority that signed the LDAP server's.
-    #[schemars(length(max = 253))]
-    #[serde(rename = "sssdLdapCAConfigMapRefName", skip_serializing_if = "Option::is_none")]
-    pub sssd_ldap_ca_config_map_ref_name: Option<String>,
+    /// What it reads.
+    #[serde(flatten)]
+    pub settings: SssdSettings,
 }

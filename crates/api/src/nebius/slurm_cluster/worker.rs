@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BasicContainer, CgroupVersion, NodeVolume, NodeVolumeMount};
+use super::{CgroupVersion, JailMounts, NodeContainer, NodePod, NodeVolume};
 use crate::common::DrainOnDelete;
 use crate::crd::cel::COUNT_OR_PERCENT;
 
@@ -20,20 +19,9 @@ pub struct SlurmNodeWorker {
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<i32>,
-    /// Init containers that run after ours.
-    #[schemars(
-        length(max = 64),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_init_containers: Option<Vec<Container>>,
-    /// Which entry of k8sNodeFilters says where the pods may run.
-    #[schemars(length(max = 253))]
-    pub k8s_node_filter_name: String,
-    /// Priority class of the pods.
-    #[schemars(length(max = 253))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class: Option<String>,
+    /// What all pods have.
+    #[serde(flatten)]
+    pub pod: NodePod,
     /// Whether the pods use the users of the host. False gives them a user namespace of their own.
     #[serde(default)]
     pub host_users: bool,
@@ -45,9 +33,9 @@ pub struct SlurmNodeWorker {
     #[serde(default = "max_unavailable")]
     pub max_unavailable: IntOrString,
     /// The container of slurmd.
-    pub slurmd: BasicContainer,
+    pub slurmd: NodeContainer,
     /// The container of munge.
-    pub munge: BasicContainer,
+    pub munge: NodeContainer,
     /// ConfigMap with supervisord.conf. Absent means our own.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,20 +80,9 @@ pub struct SlurmNodeWorkerVolumes {
     pub spool: NodeVolume,
     /// The jail.
     pub jail: NodeVolume,
-    /// Volumes mounted inside the jail.
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jail_sub_mounts: Option<Vec<NodeVolumeMount>>,
-    /// Volumes mounted outside the jail.
-    #[schemars(
-        length(max = 128),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["mountPath"])
-    )]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub custom_mounts: Option<Vec<NodeVolumeMount>>,
+    /// The other volumes.
+    #[serde(flatten)]
+    pub mounts: JailMounts,
     /// Size of `/dev/shm`.
     #[serde(default = "shared_memory_size")]
     pub shared_memory_size: Quantity,
