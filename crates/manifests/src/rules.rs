@@ -85,15 +85,20 @@ fn check(context: &Context<'_, '_>, schema: &Schema, node: &Node, path: &Path, f
         let mut scope = context.new_inner_scope();
         scope.add_variable_from_value("self", to_cel(schema, node));
         for rule in &schema.rules {
-            let message = match rule.program.execute(&scope) {
-                Ok(Value::Bool(true)) => continue,
-                Ok(Value::Bool(false)) => {
-                    rule.message.clone().unwrap_or_else(|| format!("failed rule: {}", rule.source))
+            let message = rule.message.clone().unwrap_or_else(|| format!("failed rule: {}", rule.source));
+            // Like the API server, which tells the field of a rule only when the rule says no.
+            match rule.program.execute(&scope) {
+                Ok(Value::Bool(true)) => {}
+                Ok(Value::Bool(false)) => report(&rule.field_path, node, path, message, findings),
+                Ok(other) => {
+                    let message = format!("{message} (the rule gave {other:?}, which is no boolean)");
+                    report(&[], node, path, message, findings);
                 }
-                Ok(other) => format!("the rule {} gave {other:?}, which is no boolean", rule.source),
-                Err(error) => format!("the rule {} cannot be evaluated: {error}", rule.source),
-            };
-            report(rule, node, path, message, findings);
+                Err(error) => {
+                    let message = format!("{message} (the rule cannot be evaluated: {error})");
+                    report(&[], node, path, message, findings);
+                }
+            }
         }
     }
     match &node.data {
@@ -120,11 +125,11 @@ fn check(context: &Context<'_, '_>, schema: &Schema, node: &Node, path: &Path, f
 }
 
 /// The finding is at the field that the rule names; at the nearest line above it when that is not written.
-fn report(rule: &Rule, node: &Node, path: &Path, message: String, findings: &mut Findings) {
+fn report(field_path: &[String], node: &Node, path: &Path, message: String, findings: &mut Findings) {
     let mut mark = findings.here();
     let mut place = Some(node);
     let mut path = path.clone();
-    for name in &rule.field_path {
+    for name in field_path {
         path = path.field(name);
         let entry: Option<&Entry> = place.and_then(|node| node.entry(name));
         if let Some(entry) = entry {
@@ -141,7 +146,11 @@ fn to_cel(schema: &Schema, node: &Node) -> Value {
         Data::Bool(value) => Value::Bool(*value),
         Data::Int(value) if schema.type_ == crate::schema::Type::Number => Value::Float(*value as f64),
         Data::Int(value) => Value::Int(*value),
-        Data::Float(value) if schema.type_ == crate::schema::Type::Integer => Value::Int(*value as i64),
+        // `3.0` for an integer is valid, but the API server fails a rule that looks at it. So does a comparison of this text
+        // with a number.
+        Data::Float(value) if schema.type_ == crate::schema::Type::Integer => {
+            Value::String(Arc::new(format!("{value:?} is written with a point")))
+        }
         Data::Float(value) => Value::Float(*value),
         Data::Text(text) => Value::String(Arc::new(text.clone())),
         Data::List(items) => {
@@ -252,7 +261,10 @@ mod tests {
     fn a_rule_that_cannot_be_evaluated_is_reported() {
         let rule = json!({ "x-kubernetes-validations": [{ "rule": "self.a == 1" }] });
         let found = messages(rule, json!({}));
-        assert!(found[0].contains("the rule self.a == 1 cannot be evaluated"), "{found:?}");
+        assert!(
+            found[0].starts_with(": failed rule: self.a == 1 (the rule cannot be evaluated"),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -81,33 +81,47 @@ pub const ALPHA: &[(&str, &str)] = &[
 /// Metadata of which Kubernetes takes labels and annotations only. `creationTimestamp` is what Go programs write as null.
 const TEMPLATE_METADATA: (&str, &str) = ("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", "metadata");
 
-/// Maps of labels that rules of ours look into, so that the API server can tell what a rule costs. Kubernetes allows
-/// no longer values anyway.
-const LABELS: &[(&str, &str)] = &[
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "matchLabels"),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels"),
+/// Names that may be left out, although k8s-openapi requires them: they come from a reference that types share.
+pub const OPTIONAL_NAMES: &[&str] = &[
+    "io.k8s.api.core.v1.ConfigMapEnvSource",
+    "io.k8s.api.core.v1.ConfigMapKeySelector",
+    "io.k8s.api.core.v1.ConfigMapProjection",
+    "io.k8s.api.core.v1.ConfigMapVolumeSource",
+    "io.k8s.api.core.v1.SecretEnvSource",
+    "io.k8s.api.core.v1.SecretKeySelector",
+    "io.k8s.api.core.v1.SecretProjection",
 ];
+
+/// The labels of pods, which rules of ours look into, so that the API server can tell what a rule costs. Kubernetes allows
+/// no longer values anyway.
+const LABELS: (&str, &str) = ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels");
+/// As [`LABELS`], where a type of ours holds the selector; no rule looks into others.
+const MATCH_LABELS: (&str, &str) = ("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "matchLabels");
 const MAX_LABELS: u64 = 256;
 const MAX_LABEL_VALUE: u64 = 63;
 
-/// Adds to the definition of a type of Kubernetes what k8s-openapi leaves out.
-pub fn complete(name: &str, definition: &mut Map<String, Value>) {
+/// Adds to the definition of a type of Kubernetes what k8s-openapi leaves out. `inside` tells whether another type of
+/// Kubernetes holds it.
+pub fn complete(name: &str, inside: bool, definition: &mut Map<String, Value>) {
     if ATOMIC_TYPES.contains(&name) {
         definition.insert("x-kubernetes-map-type".into(), json!("atomic"));
     }
     let mut optional = Vec::new();
+    if OPTIONAL_NAMES.contains(&name) {
+        optional.push("name".to_owned());
+    }
     if let Some(Value::Object(properties)) = definition.get_mut("properties") {
         properties.retain(|property, _| !ALPHA.contains(&(name, property.as_str())));
         for (property, schema) in properties.iter_mut() {
             if let Value::Object(schema) = schema {
-                complete_property(name, property, schema);
+                complete_property(name, property, inside, schema);
                 if schema.contains_key("default") {
                     optional.push(property.clone());
                 }
             }
         }
     }
-    // The API server fills the default in, so nobody has to write it.
+    // What the API server fills in nobody has to write.
     if let Some(Value::Array(required)) = definition.get_mut("required") {
         required.retain(|name| name.as_str().is_none_or(|name| !optional.iter().any(|other| other == name)));
         if required.is_empty() {
@@ -116,7 +130,7 @@ pub fn complete(name: &str, definition: &mut Map<String, Value>) {
     }
 }
 
-fn complete_property(name: &str, property: &str, schema: &mut Map<String, Value>) {
+fn complete_property(name: &str, property: &str, inside: bool, schema: &mut Map<String, Value>) {
     let here = |(of, field): (&str, &str)| of == name && field == property;
     if here(TEMPLATE_METADATA) {
         let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
@@ -141,7 +155,7 @@ fn complete_property(name: &str, property: &str, schema: &mut Map<String, Value>
     if let Some((.., default)) = KEY_DEFAULTS.iter().find(|(of, field, _)| here((of, field))) {
         schema.insert("default".into(), json!(default));
     }
-    if LABELS.iter().any(|(of, field)| here((of, field))) {
+    if here(LABELS) || (here(MATCH_LABELS) && !inside) {
         schema.insert("maxProperties".into(), json!(MAX_LABELS));
         if let Some(Value::Object(values)) = schema.get_mut("additionalProperties") {
             values.insert("maxLength".into(), json!(MAX_LABEL_VALUE));

@@ -8,7 +8,9 @@ pub mod core_types;
 pub mod embedded;
 pub mod schema;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::{CustomResourceExt, Resource};
 
 use crate::{nebius, slinky};
@@ -26,7 +28,29 @@ pub struct Kind {
 
 impl Kind {
     fn of<K: Resource<DynamicType = ()> + CustomResourceExt>() -> Self {
-        Self { api_version: K::api_version(&()).into(), name: K::kind(&()).into(), crd: K::crd }
+        Self { api_version: K::api_version(&()).into(), name: K::kind(&()).into(), crd: crd_of::<K> }
+    }
+}
+
+/// The definition, without the null that kube lets optional numbers-or-texts be: the API server drops a null of ours.
+fn crd_of<K: CustomResourceExt>() -> CustomResourceDefinition {
+    let mut crd = K::crd();
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
+            take_null_away(schema);
+        }
+    }
+    crd
+}
+
+fn take_null_away(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.properties.iter_mut().flat_map(|all| all.values_mut()).for_each(take_null_away);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        take_null_away(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        take_null_away(values);
     }
 }
 

@@ -57,10 +57,11 @@ fn place(schema: &Value, definitions: &Object, core: bool, depth: usize) -> Valu
             let name = reference.rsplit('/').next().unwrap_or_default();
             let target = definitions.get(name).unwrap_or(&Value::Null);
             let core_target = core_types::is_core(name);
-            let mut placed = match place(&with_core_keys(target, name), definitions, core_target, depth + 1) {
-                Value::Object(placed) => placed,
-                _ => Object::new(),
-            };
+            let mut placed =
+                match place(&with_core_keys(target, name, core), definitions, core_target, depth + 1) {
+                    Value::Object(placed) => placed,
+                    _ => Object::new(),
+                };
             // What stands beside the reference is about this use of the type, and wins.
             placed.extend(object);
             placed
@@ -88,13 +89,13 @@ fn place_members(mut object: Object, definitions: &Object, core: bool, depth: us
     object
 }
 
-/// Adds to a definition of Kubernetes what k8s-openapi leaves out.
-fn with_core_keys(definition: &Value, name: &str) -> Value {
+/// Adds to a definition of Kubernetes what k8s-openapi leaves out. `inside` tells whether another type of Kubernetes holds it.
+fn with_core_keys(definition: &Value, name: &str, inside: bool) -> Value {
     let mut definition = definition.clone();
     if core_types::is_core(name)
         && let Value::Object(object) = &mut definition
     {
-        core_types::complete(name, object);
+        core_types::complete(name, inside, object);
     }
     definition
 }

@@ -182,7 +182,7 @@ pub struct TopologyNodes {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_names: Option<Vec<String>>,
     /// Labels of Kubernetes nodes; Slurm nodes that run on them are meant.
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use api::crd::core_types::{ATOMIC_TYPES, KEY_DEFAULTS, MAP_TYPES, MAPS, SETS};
+use api::crd::core_types::{ALPHA, ATOMIC_TYPES, KEY_DEFAULTS, MAP_TYPES, MAPS, OPTIONAL_NAMES, SETS};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -96,6 +96,37 @@ async fn defaults_of_list_keys_are_those_of_kubernetes() -> Result<()> {
     for (name, property, default) in KEY_DEFAULTS {
         let (_, definition) = definitions.iter().find(|(other, _)| other == name).unwrap();
         assert_eq!(definition["properties"][property]["default"], *default, "{name}.{property}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn names_that_may_be_left_out_are_those_of_kubernetes() -> Result<()> {
+    let server = Server::new("names-optional").await?;
+    let is_optional = |definition: &Value| {
+        definition["properties"]["name"]["default"] == ""
+            && !definition["required"].as_array().is_some_and(|required| required.contains(&json!("name")))
+    };
+    let expected: BTreeSet<String> = definitions(&server)
+        .await?
+        .into_iter()
+        .filter(|(_, definition)| is_optional(definition))
+        .map(|(name, _)| name)
+        .collect();
+    let keys = KEY_DEFAULTS.iter().filter(|(_, property, _)| *property == "name").map(|(name, ..)| *name);
+    let ours: BTreeSet<String> = OPTIONAL_NAMES.iter().copied().chain(keys).map(str::to_owned).collect();
+    assert_eq!(ours, expected);
+    Ok(())
+}
+
+/// A field that Kubernetes gave up would only look like one that is left out.
+#[tokio::test]
+async fn alpha_fields_exist() -> Result<()> {
+    let server = Server::new("alpha").await?;
+    let definitions = definitions(&server).await?;
+    for (name, property) in ALPHA {
+        let (_, definition) = definitions.iter().find(|(other, _)| other == name).unwrap();
+        assert!(definition["properties"][property].is_object(), "{name}.{property}");
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub struct SlurmdContainer {
     /// The image.
     pub image: Image,
     /// The resources that the container asks for and is limited to, such as `cpu`, `memory` and `nvidia.com/gpu`.
-    #[schemars(length(max = 64))]
+    #[schemars(extend("maxProperties" = 64))]
     pub resources: BTreeMap<String, Quantity>,
     /// The cgroup version of the Kubernetes nodes.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct MungeContainer {
     /// The image.
     pub image: Image,
     /// The resources that the container asks for.
-    #[schemars(length(max = 64))]
+    #[schemars(extend("maxProperties" = 64))]
     pub resources: BTreeMap<String, Quantity>,
     /// Limits and profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub struct SidecarContainer {
     /// The image.
     pub image: Image,
     /// The resources that the container asks for.
-    #[schemars(length(max = 64))]
+    #[schemars(extend("maxProperties" = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<BTreeMap<String, Quantity>>,
     /// Limits and profiles.

@@ -67,14 +67,14 @@ pub struct NodeContainer {
     #[schemars(range(min = 0, max = 65_535))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
-    /// Requests, such as `cpu`. Limits follow from them.
-    #[schemars(length(max = 64))]
+    /// Requests; limits follow from them.
+    #[schemars(extend("maxProperties" = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<BTreeMap<String, Quantity>>,
-    /// Text of limits.conf; absent means our own.
+    /// Text of limits.conf.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_limits_config: Option<String>,
-    /// AppArmor profile: `localhost/name`.
+    /// AppArmor profile.
     #[serde(default = "unconfined")]
     #[schemars(length(max = 512))]
     pub app_armor_profile: String,
@@ -112,11 +112,11 @@ const ONE_VOLUME: Rule = rule(
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [ONE_VOLUME]))]
 pub struct NodeVolume {
-    /// Which entry of spec.volumeSources it is.
+    /// The entry of spec.volumeSources.
     #[schemars(length(max = 253))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_source_name: Option<String>,
-    /// The claim that each pod gets for itself.
+    /// A claim for each pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_claim_template_spec: Option<PersistentVolumeClaimSpec>,
 }
