@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -29,6 +29,7 @@ const PORT_ATTEMPTS: usize = 3;
 /// A running control plane; it ends with this value, or with the process.
 pub struct ControlPlane {
     dir: PathBuf,
+    programs: PathBuf,
     children: Mutex<Vec<(Program, Child)>>,
     controller_manager: Program,
     audited: bool,
@@ -97,6 +98,7 @@ impl ControlPlane {
         let controller_manager = plane.controller_manager(&kubeconfig);
         let started = Self {
             dir: dir.clone(),
+            programs: programs.to_owned(),
             children: Mutex::default(),
             controller_manager,
             audited: options.audit,
@@ -124,6 +126,13 @@ impl ControlPlane {
     /// Path of the kubeconfig of someone who may do everything.
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.join("kubeconfig")
+    }
+
+    /// `kubectl` of someone who may do everything, with a cache of its own.
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(self.programs.join("kubectl"));
+        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.dir.join("kubectl"));
+        command
     }
 
     /// A client that may do everything.

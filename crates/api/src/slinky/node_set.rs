@@ -28,9 +28,9 @@ use crate::crd::cel::{COUNT_OR_PERCENT, ORDINAL_PADDING, SET_NAME, rule};
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(name = "REPLICAS", type_ = "integer", json_path = ".status.replicas", priority = 0),
-    printcolumn(name = "UPDATED", type_ = "integer", json_path = ".status.updatedReplicas", priority = 0),
-    printcolumn(name = "READY", type_ = "integer", json_path = ".status.readyReplicas", priority = 0),
+    printcolumn(name = "REPLICAS", type_ = "integer", json_path = ".status.replicas"),
+    printcolumn(name = "UPDATED", type_ = "integer", json_path = ".status.updatedReplicas"),
+    printcolumn(name = "READY", type_ = "integer", json_path = ".status.readyReplicas"),
     printcolumn(name = "IDLE", type_ = "integer", json_path = ".status.slurmIdle", priority = 1),
     printcolumn(name = "ALLOCATED", type_ = "integer", json_path = ".status.slurmAllocated", priority = 1),
     printcolumn(name = "DOWN", type_ = "integer", json_path = ".status.slurmDown", priority = 1),
