@@ -32,9 +32,6 @@ pub(crate) fn check(schema: &Schema, node: &Node, path: &Path, findings: &mut Fi
     }
 }
 
-/// Up to here the API server takes a float without a fraction for an integer: above it, floats have gaps.
-const MAX_WHOLE_FLOAT: f64 = 9_007_199_254_740_991.0;
-
 fn fits(type_: Type, node: &Node) -> bool {
     match (type_, &node.data) {
         (Type::Any, _)
@@ -45,9 +42,6 @@ fn fits(type_: Type, node: &Node) -> bool {
         | (Type::Number, Data::Float(_))
         | (Type::Boolean, Data::Bool(_))
         | (Type::IntOrString, Data::Text(_)) => true,
-        (Type::Integer | Type::IntOrString, Data::Float(value)) => {
-            value.fract() == 0.0 && value.abs() <= MAX_WHOLE_FLOAT
-        }
         _ => false,
     }
 }

@@ -26,8 +26,6 @@ pub(crate) struct Definition {
     pub(crate) schema: Schema,
     /// Has a status that is written through its own address only, so that the one in a manifest is thrown away.
     pub(crate) drops_status: bool,
-    /// The names of the fields that lead to the number which the scale subresource reads.
-    pub(crate) scaled: Option<Vec<String>>,
 }
 
 impl Kind {
@@ -51,12 +49,9 @@ impl Definition {
         let mut json = serde_json::to_value(schema).unwrap_or(Value::Null);
         object_meta::complete(&mut json);
         let subresources = version.and_then(|version| version.subresources.as_ref());
-        let scale = subresources.and_then(|subresources| subresources.scale.as_ref());
         Ok(Self {
             schema: Builder::new(compiler).build(&kind.name, &json)?,
             drops_status: subresources.is_some_and(|subresources| subresources.status.is_some()),
-            scaled: scale
-                .map(|scale| scale.spec_replicas_path.split('.').skip(1).map(str::to_owned).collect()),
         })
     }
 }

@@ -20,7 +20,6 @@ mod object_meta;
 mod parse;
 mod rules;
 mod scalar;
-mod scale;
 mod schema;
 mod unknown;
 
@@ -132,9 +131,6 @@ impl Validator {
         findings.at(start, |findings| {
             object_meta::check(node, path, findings);
             check::check(&kind.schema, node, path, findings);
-            if let Some(fields) = &kind.scaled {
-                scale::check(fields, node, path, findings);
-            }
         });
         if !findings.is_blocking() {
             self.compiler.check(&kind.schema, node, path, findings);

@@ -146,11 +146,6 @@ fn to_cel(schema: &Schema, node: &Node) -> Value {
         Data::Bool(value) => Value::Bool(*value),
         Data::Int(value) if schema.type_ == crate::schema::Type::Number => Value::Float(*value as f64),
         Data::Int(value) => Value::Int(*value),
-        // `3.0` for an integer is valid, but the API server fails a rule that looks at it. So does a comparison of this text
-        // with a number.
-        Data::Float(value) if schema.type_ == crate::schema::Type::Integer => {
-            Value::String(Arc::new(format!("{value:?} is written with a point")))
-        }
         Data::Float(value) => Value::Float(*value),
         Data::Text(text) => Value::String(Arc::new(text.clone())),
         Data::List(items) => {

@@ -39,7 +39,18 @@ fn number(text: &str) -> Option<Data> {
     let looks_right = body.starts_with(|c: char| c.is_ascii_digit())
         || (body.starts_with('.') && body[1..].starts_with(|c: char| c.is_ascii_digit()));
     let only_number = body.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
-    if looks_right && only_number { plain.parse().ok().map(Data::Float) } else { None }
+    if looks_right && only_number { plain.parse().ok().map(float) } else { None }
+}
+
+/// kubectl writes a float without a fraction as an integer when it sends it: `3.0` arrives as `3`.
+fn float(value: f64) -> Data {
+    // 2^63, beyond which it is no integer of the API server.
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() == 0.0 && (-END..END).contains(&value) {
+        Data::Int(value as i64)
+    } else {
+        Data::Float(value)
+    }
 }
 
 fn integer(plain: &str) -> Option<i64> {
@@ -81,10 +92,13 @@ mod tests {
             ("0o777", "Int(511)"),
             ("0x1F", "Int(31)"),
             ("1.5", "Float(1.5)"),
-            ("1e3", "Float(1000.0)"),
+            ("1e3", "Int(1000)"),
+            ("3.0", "Int(3)"),
+            ("-3.0", "Int(-3)"),
+            ("1e30", "Float(1e30)"),
             (".5", "Float(0.5)"),
             ("1.2.3", "Text(\"1.2.3\")"),
-            ("08", "Float(8.0)"),
+            ("08", "Int(8)"),
             ("+-3", "Text(\"+-3\")"),
             ("--3", "Text(\"--3\")"),
             ("500m", "Text(\"500m\")"),

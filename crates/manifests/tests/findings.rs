@@ -104,13 +104,6 @@ fn findings_in_metadata_name_their_item_of_a_list() {
 }
 
 #[test]
-fn a_scaled_number_has_no_point() {
-    let text = "apiVersion: slurm.nebius.ai/v1alpha1\nkind: NodeSet\nmetadata: {name: a}\nspec:\n  replicas: 3.0\n  slurmd:\n    image: {repository: a}\n    resources: {}\n    volumes: {spool: {emptyDir: {}}, jail: {emptyDir: {}}}\n  munge: {image: {repository: a}, resources: {}}\n";
-    assert_eq!(lines(text), ["5: spec.replicas: write 3 without a point or an exponent"]);
-    assert_eq!(lines(&text.replace("3.0", "3")), [""; 0]);
-}
-
-#[test]
 fn text_that_is_no_object_is_refused() {
     assert_eq!(
         lines("just text\n"),

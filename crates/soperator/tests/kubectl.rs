@@ -69,6 +69,25 @@ async fn plain_kubectl_apply_takes_the_definitions_and_the_manifests_of_the_orig
         user.apply(folder);
     }
 
+    // kubectl makes an integer of it, so `soperator validate` must not complain.
+    let set = "apiVersion: slurm.nebius.ai/v1alpha1\nkind: NodeSet\nmetadata: {name: point}\nspec:\n  replicas: 3.0\n  \
+               maxUnavailable: 2.0\n  slurmd:\n    image: {repository: a}\n    resources: {}\n    volumes: {spool: \
+               {emptyDir: {}}, jail: {emptyDir: {}}}\n  munge: {image: {repository: a}, resources: {}}\n";
+    user.kubectl(&["apply", "-f", "-"], set.as_bytes());
+    let numbers = [
+        "get",
+        "nodesets.slurm.nebius.ai",
+        "point",
+        "-o",
+        "jsonpath={.spec.replicas} {.spec.maxUnavailable}",
+    ];
+    assert_eq!(user.kubectl(&numbers, b""), "3 2");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("point.yaml");
+    std::fs::write(&file, set).unwrap();
+    let status = Command::new(env!("CARGO_BIN_EXE_soperator")).arg("validate").arg("-f").arg(&file).status();
+    assert!(status.unwrap().success());
+
     let text = user.kubectl(&["explain", "slurmcluster.spec.slurmNodes.login"], b"");
     for part in [
         "GROUP:      slurm.nebius.ai",

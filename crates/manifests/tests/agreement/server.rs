@@ -43,7 +43,7 @@ impl Server {
     }
 
     pub(crate) async fn create(&self, manifest: &Value) -> Result<Result<Value, String>> {
-        let answer = self.0.create(manifest).await?;
+        let answer = self.0.create(&sent(manifest.clone())).await?;
         compare(&format!("{manifest:#}"), &answer)?;
         Ok(answer)
     }
@@ -67,6 +67,24 @@ impl Server {
         };
         compare(text, &answer)?;
         Ok(answer)
+    }
+}
+
+/// A manifest as kubectl sends it: Go writes a float without a fraction as an integer. Sent as it is, `3.0` would be refused
+/// by the scale subresource and by rules.
+fn sent(value: Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e18 => {
+                (float as i64).into()
+            }
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(sent).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(key, value)| (key, sent(value))).collect())
+        }
+        other => other,
     }
 }
 
