@@ -33,17 +33,16 @@ pub(crate) fn check(schema: &Schema, node: &Node, path: &Path, findings: &mut Fi
 }
 
 fn fits(type_: Type, node: &Node) -> bool {
-    match (type_, &node.data) {
+    matches!(
+        (type_, &node.data),
         (Type::Any, _)
-        | (Type::Object, Data::Map(_))
-        | (Type::Array, Data::List(_))
-        | (Type::String, Data::Text(_))
-        | (Type::Integer | Type::Number | Type::IntOrString, Data::Int(_))
-        | (Type::Number, Data::Float(_))
-        | (Type::Boolean, Data::Bool(_))
-        | (Type::IntOrString, Data::Text(_)) => true,
-        _ => false,
-    }
+            | (Type::Object, Data::Map(_))
+            | (Type::Array, Data::List(_))
+            | (Type::String | Type::IntOrString, Data::Text(_))
+            | (Type::Integer | Type::Number | Type::IntOrString, Data::Int(_))
+            | (Type::Number, Data::Float(_))
+            | (Type::Boolean, Data::Bool(_))
+    )
 }
 
 /// A value as messages show it: what it is, and what was written when that is short.

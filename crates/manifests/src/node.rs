@@ -131,11 +131,15 @@ pub(crate) struct Path(String);
 impl Path {
     pub(crate) fn field(&self, key: &str) -> Self {
         let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-        Self(match (plain, self.0.is_empty()) {
-            (true, true) => key.to_owned(),
-            (true, false) => format!("{}.{key}", self.0),
-            (false, _) => format!("{}[{key}]", self.0),
-        })
+        // By hand, because every field of every object comes by here several times.
+        let mut path = String::with_capacity(self.0.len() + key.len() + 2);
+        path.push_str(&self.0);
+        match (plain, self.0.is_empty()) {
+            (true, true) => path.push_str(key),
+            (true, false) => path.extend([".", key]),
+            (false, _) => path.extend(["[", key, "]"]),
+        }
+        Self(path)
     }
 
     pub(crate) fn index(&self, index: usize) -> Self {

@@ -1,6 +1,6 @@
 //! Validation rules in CEL.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cel::objects::{Key, Map};
@@ -24,6 +24,13 @@ pub(crate) struct Rule {
 impl std::fmt::Debug for Rule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Rule").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+impl Rule {
+    /// The identifiers in the source, and parts of its texts, which do no harm.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
     }
 }
 
@@ -83,7 +90,8 @@ fn check(context: &Context<'_, '_>, schema: &Schema, node: &Node, path: &Path, f
     }
     if !schema.rules.is_empty() {
         let mut scope = context.new_inner_scope();
-        scope.add_variable_from_value("self", to_cel(schema, node));
+        let words: BTreeSet<&str> = schema.rules.iter().flat_map(Rule::words).collect();
+        scope.add_variable_from_value("self", to_cel(schema, node, &words));
         for rule in &schema.rules {
             let message = rule.message.clone().unwrap_or_else(|| format!("failed rule: {}", rule.source));
             // Like the API server, which tells the field of a rule only when the rule says no.
@@ -140,7 +148,9 @@ fn report(field_path: &[String], node: &Node, path: &Path, message: String, find
     findings.add(mark, &path, message);
 }
 
-fn to_cel(schema: &Schema, node: &Node) -> Value {
+/// The value as rules see it: of the fields of objects only those that are among `words`. The others would take most of the
+/// time, and a rule cannot tell, because none of ours compares whole objects.
+fn to_cel(schema: &Schema, node: &Node, words: &BTreeSet<&str>) -> Value {
     match &node.data {
         Data::Null => Value::Null,
         Data::Bool(value) => Value::Bool(*value),
@@ -151,20 +161,21 @@ fn to_cel(schema: &Schema, node: &Node) -> Value {
         Data::List(items) => {
             let fallback = Schema::default();
             let below = schema.items.as_deref().unwrap_or(&fallback);
-            Value::List(Arc::new(items.iter().map(|item| to_cel(below, item)).collect()))
+            Value::List(Arc::new(items.iter().map(|item| to_cel(below, item, words)).collect()))
         }
         Data::Map(entries) => {
             let fallback = Schema::default();
-            let fields: HashMap<Key, Value> = entries
-                .iter()
-                .map(|entry| {
-                    // The keys of a map are data; those of an object are names, which CEL must be able to write.
-                    let named = schema.properties.contains_key(&entry.key);
-                    let key = if named { escaped(&entry.key) } else { entry.key.clone() };
-                    let below = schema.field(&entry.key).unwrap_or(&fallback);
-                    (Key::String(Arc::new(key)), to_cel(below, &entry.value))
-                })
-                .collect();
+            let mut fields: HashMap<Key, Value> = HashMap::new();
+            for entry in entries {
+                // The keys of a map are data; those of an object are names, which CEL must be able to write.
+                let named = schema.properties.contains_key(&entry.key);
+                let key = if named { escaped(&entry.key) } else { entry.key.clone() };
+                if named && !words.contains(key.as_str()) {
+                    continue;
+                }
+                let below = schema.field(&entry.key).unwrap_or(&fallback);
+                fields.insert(Key::String(Arc::new(key)), to_cel(below, &entry.value, words));
+            }
             Value::Map(Map { map: Arc::new(fields) })
         }
     }
@@ -199,6 +210,9 @@ const RESERVED: &[&str] = &[
 fn escaped(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");
+    }
+    if name.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return name.to_owned();
     }
     name.replace("__", "__underscores__")
         .replace('.', "__dot__")
@@ -244,6 +258,20 @@ mod tests {
         assert!(holds("duration(self.a) > duration(self.b)", json!({ "a": "1h30m", "b": "90s" })));
         assert!(holds("self.all(k, k in {'a': 1})", json!({ "a": 1 })));
         assert!(holds("self.exists(p, has(p.a) && size(p.a) > 0)", json!([{}, { "a": ["x"] }])));
+    }
+
+    #[test]
+    fn a_rule_sees_the_fields_that_it_names_at_every_depth() {
+        let text = json!({ "type": "string" });
+        let item = json!({ "type": "object", "properties": { "b": text, "c": text } });
+        let schema = json!({
+            "properties": { "list": { "type": "array", "items": item }, "other": item },
+            "x-kubernetes-validations": [{ "rule": "self.list.all(x, has(x.b) && x.b != '') && !has(self.other)", "message": "no" }],
+        });
+        let list = json!([{ "b": "1", "c": "2" }]);
+        assert_eq!(messages(schema.clone(), json!({ "list": list })), [""; 0]);
+        assert_eq!(messages(schema.clone(), json!({ "list": [{ "c": "2" }] })), [": no"]);
+        assert_eq!(messages(schema, json!({ "list": list, "other": {} })), [": no"]);
     }
 
     #[test]
