@@ -12,9 +12,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the script that lies in `tree`.
+/// Runs the script that lies in `tree`. By bash, because a file that was just copied is busy while another test's new process
+/// still has it open for writing.
 fn sync_version(tree: &Path, args: &[&str]) -> Output {
-    Command::new(tree.join("hack/sync-version")).args(args).output().expect("hack/sync-version starts")
+    let script = tree.join("hack/sync-version");
+    Command::new("bash").arg(script).args(args).output().expect("hack/sync-version starts")
 }
 
 fn stdout(output: &Output) -> String {
