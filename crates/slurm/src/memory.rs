@@ -22,7 +22,9 @@ pub struct Memory(u64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// It is no number with a known suffix.
-    #[error("{0:?} is no amount of memory: write a whole number with K, M, G, T, P or nothing (for M) behind it")]
+    #[error(
+        "{0:?} is no amount of memory: write a whole number with K, M, G, T, P or nothing (for M) behind it"
+    )]
     Format(String),
     /// It does not fit into 64 bits of mebibytes.
     #[error("{0:?} is more memory than Slurm can count")]

@@ -26,7 +26,7 @@ pub enum NodeNameError {
     #[error("a node name must not be empty")]
     Empty,
     /// It is longer than [`NodeName::MAX_LEN`].
-    #[error("a node name has at most {} characters, but this has {0}", NodeName::MAX_LEN)]
+    #[error("a node name has at most {max} characters, but this has {0}", max = NodeName::MAX_LEN)]
     TooLong(usize),
     /// It has a character that may mean something else.
     #[error("a node name consists of letters, digits, `-`, `_` and `.`, but {0:?} has {1:?}")]
@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn what_means_something_else_is_no_name() {
         for name in [
-            "", "a b", "a,b", "a[1]", "a\n", "a#", "a=b", "a\"", "é", "ALL", "Default", "default", "a\\", "a\0",
+            "", "a b", "a,b", "a[1]", "a\n", "a#", "a=b", "a\"", "é", "ALL", "Default", "default", "a\\",
+            "a\0",
         ] {
             assert!(NodeName::new(name).is_err(), "{name:?}");
         }

@@ -137,7 +137,9 @@ impl HostList {
     fn push_name(&mut self, name: &str) {
         match split(name) {
             (prefix, None) => self.groups.push(Group { prefix: prefix.into(), ranges: Vec::new() }),
-            (prefix, Some((number, width))) => self.push_range(prefix, Range { first: number, last: number, width }),
+            (prefix, Some((number, width))) => {
+                self.push_range(prefix, Range { first: number, last: number, width })
+            }
         }
     }
 
@@ -187,7 +189,11 @@ impl Range {
         std::iter::from_fn(move || {
             let range = rest?;
             let last = range.first.saturating_add(MAX_RANGE - 1).min(range.last);
-            rest = (last < range.last).then(|| Self { first: last + 1, last: range.last, width: range.written_width(last + 1) });
+            rest = (last < range.last).then(|| Self {
+                first: last + 1,
+                last: range.last,
+                width: range.written_width(last + 1),
+            });
             Some(Self { last, ..range })
         })
     }

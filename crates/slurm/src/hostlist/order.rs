@@ -43,7 +43,8 @@ fn by_width(range: Range) -> impl Iterator<Item = Range> {
         // The largest number of that many digits; a width of 20 and more has no end that fits.
         let end = 10_u64.checked_pow(u32::from(width)).map_or(u64::MAX, |power| power - 1);
         let last = range.last.min(end);
-        rest = (last < range.last).then(|| Range { first: last + 1, last: range.last, width: digits(last + 1) });
+        rest =
+            (last < range.last).then(|| Range { first: last + 1, last: range.last, width: digits(last + 1) });
         Some(Range { first: range.first, last, width })
     })
 }
@@ -83,5 +84,9 @@ fn leading_digits(text: &[u8]) -> usize {
 
 /// Numbers with a zero in front are compared as what follows a decimal point, as in Slurm.
 fn numbers(a: &[u8], b: &[u8]) -> Ordering {
-    if a.first() == Some(&b'0') || b.first() == Some(&b'0') { a.cmp(b) } else { a.len().cmp(&b.len()).then_with(|| a.cmp(b)) }
+    if a.first() == Some(&b'0') || b.first() == Some(&b'0') {
+        a.cmp(b)
+    } else {
+        a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+    }
 }

@@ -43,7 +43,9 @@ pub enum HostListError {
         text: String,
     },
     /// One range with more names than Slurm reads.
-    #[error("column {column}: the range {text} has more than {MAX_RANGE} numbers, which Slurm refuses; write two ranges")]
+    #[error(
+        "column {column}: the range {text} has more than {MAX_RANGE} numbers, which Slurm refuses; write two ranges"
+    )]
     LongRange {
         /// Where it begins.
         column: usize,
@@ -168,7 +170,8 @@ fn check(parts: &[Part<'_>], column: usize) -> Result<u64, HostListError> {
         match part {
             Part::Text(text) => longest += text.len(),
             Part::Numbers(ranges) => {
-                let names = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.last - range.first + 1));
+                let names =
+                    ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.last - range.first + 1));
                 count = count.saturating_mul(names);
                 let widest = ranges.iter().map(|range| range.written_width(range.last)).max().unwrap_or(0);
                 longest += usize::from(widest);
@@ -179,7 +182,9 @@ fn check(parts: &[Part<'_>], column: usize) -> Result<u64, HostListError> {
         return Err(HostListError::LongName { column });
     }
     match parts {
-        [Part::Text(word)] if is_reserved(word) => Err(HostListError::Reserved { column, word: (*word).into() }),
+        [Part::Text(word)] if is_reserved(word) => {
+            Err(HostListError::Reserved { column, word: (*word).into() })
+        }
         _ => Ok(count),
     }
 }

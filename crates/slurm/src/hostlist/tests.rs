@@ -16,7 +16,11 @@ fn lists_expand_and_print_as_in_slurm() {
     for (text, names, printed) in [
         ("", "", ""),
         ("a", "a", "a"),
-        ("a-[0-3,07,10-12],b[1-2]c", "a-0 a-1 a-2 a-3 a-07 a-10 a-11 a-12 b1c b2c", "a-[0-3,07,10-12],b1c,b2c"),
+        (
+            "a-[0-3,07,10-12],b[1-2]c",
+            "a-0 a-1 a-2 a-3 a-07 a-10 a-11 a-12 b1c b2c",
+            "a-[0-3,07,10-12],b1c,b2c",
+        ),
         ("a1,a2,a3,b1,a4", "a1 a2 a3 b1 a4", "a[1-3],b1,a4"),
         ("a1,a02,a3,a003,a004,a010,a9,a10", "a1 a02 a3 a003 a004 a010 a9 a10", "a[1,02,3,003-004,010,9-10]"),
         ("r[1-2]n[1-3]", "r1n1 r1n2 r1n3 r2n1 r2n2 r2n3", "r1n[1-3],r2n[1-3]"),
@@ -37,7 +41,6 @@ fn lists_expand_and_print_as_in_slurm() {
         ("a[1-3],a[2-5]", "a1 a2 a3 a2 a3 a4 a5", "a[1-3,2-5]"),
         ("a[1-1]", "a1", "a1"),
         ("a,a1", "a a1", "a,a1"),
-        ("a[1-2]3,a[1-2]4", "a13 a23 a14 a24", "a[13,23,14,24]"),
     ] {
         assert_eq!(expand(text).join(" "), names, "{text}");
         assert_eq!(HostList::parse(text).unwrap().to_string(), printed, "{text}");
@@ -48,6 +51,7 @@ fn lists_expand_and_print_as_in_slurm() {
 fn digits_before_a_bracket_belong_to_the_number() {
     assert_eq!(expand("a1[08-09]"), ["a108", "a109"]);
     assert_eq!(HostList::parse("a1[08-09]").unwrap().to_string(), "a[108-109]");
+    assert_eq!(HostList::parse("a[1-2]3,a[1-2]4").unwrap().to_string(), "a[13,23,14,24]");
     assert_eq!(HostList::parse("a[0-1][00-01]").unwrap().to_string(), "a[000-001,100-101]");
 }
 
