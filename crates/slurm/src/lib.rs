@@ -2,6 +2,7 @@
 //!
 //! No I/O, no clock, no randomness: time and entropy are passed in. Nothing here knows Kubernetes.
 
+pub mod conf;
 mod hostlist;
 mod memory;
 mod node_name;

@@ -93,7 +93,9 @@ impl FromStr for Tres {
 }
 
 fn is_word(text: &str) -> bool {
-    !text.is_empty() && !text.contains(|c: char| c == '=' || c.is_whitespace() || c.is_control())
+    // The last three would mean something else in a configuration file.
+    let wrong = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '=' | '#' | '"' | '\\');
+    !text.is_empty() && !text.contains(wrong)
 }
 
 impl fmt::Display for Tres {
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn other_text_is_refused() {
-        for text in ["cpu", "cpu=", "=1", "cpu=1=2", "a b=1", "cpu=1\n2"] {
+        for text in ["cpu", "cpu=", "=1", "cpu=1=2", "a b=1", "cpu=1\n2", "a#=1", "a=\"1\"", "a\\=1"] {
             assert!(matches!(text.parse::<Tres>(), Err(TresError::Format(_))), "{text:?}");
         }
         assert_eq!("cpu=1,CPU=2".parse::<Tres>(), Err(TresError::Duplicate("CPU".into())));
