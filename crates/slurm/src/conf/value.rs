@@ -178,6 +178,11 @@ impl Value {
         Self(items.iter().map(Self::as_str).collect::<Vec<_>>().join(",").into())
     }
 
+    /// The print of something that is made of checked pieces only.
+    pub(super) fn printed(piece: &impl fmt::Display) -> Self {
+        Self(piece.to_string().into())
+    }
+
     /// What the reader found. It came out of a line, so it fits into one.
     pub(super) fn read(text: String) -> Self {
         Self(text.into())
