@@ -12,7 +12,10 @@
 //! Printing never fails and never says more than was meant: each piece is checked when it is made (see [`Value`]), and
 //! text of users comes in only through the reader ([`ConfFile::append`], [`user_pairs`]).
 
+mod check;
+mod file_kind;
 mod gres_line;
+mod known;
 mod node_line;
 mod partition_line;
 mod plugstack;
@@ -22,6 +25,8 @@ mod topology;
 mod user_pairs;
 mod value;
 
+pub use check::{Check, DefinedNodes, Finding, Severity};
+pub use file_kind::{FileKind, SlurmVersion};
 pub use gres_line::{AutoDetect, GresLine};
 pub use node_line::{DownNodesLine, Gres, Members, NodeLine, NodeLineState, NodeSetLine};
 pub use partition_line::{OverSubscribe, PartitionLine, PartitionNodes, PartitionState, PreemptMode};
