@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::conf;
 use crate::crds;
 use crate::role::Role;
 use crate::validate;
@@ -51,6 +52,8 @@ enum Command {
     Crds(crds::Args),
     /// Check manifests without a cluster, by the rules of the API server
     Validate(validate::Args),
+    /// Check Slurm's configuration files without Slurm
+    Conf(conf::Args),
     /// Print a completion script for a shell
     Completion {
         /// The shell to complete for
@@ -110,8 +113,10 @@ pub(crate) enum Error {
     Unreadable(PathBuf, io::Error),
     /// A value could not be written as YAML.
     Yaml(String),
-    /// Manifests are wrong, as has been told line by line.
+    /// Files are wrong, as has been told line by line.
     Invalid(usize),
+    /// What was asked for cannot be done, and why.
+    Refused(String),
     /// A program error.
     Bug(String),
 }
@@ -133,7 +138,12 @@ impl Error {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             // The lines and their summary are the message.
             Self::Invalid(_) => ExitCode::from(EXIT_FAILED),
-            Self::Output(_) | Self::File(..) | Self::Unreadable(..) | Self::Yaml(_) | Self::Bug(_) => {
+            Self::Output(_)
+            | Self::File(..)
+            | Self::Unreadable(..)
+            | Self::Yaml(_)
+            | Self::Refused(_)
+            | Self::Bug(_) => {
                 eprintln!("error: {self}");
                 ExitCode::from(EXIT_FAILED)
             }
@@ -155,8 +165,8 @@ impl fmt::Display for Error {
             Self::File(path, error) => write!(f, "cannot write {}: {error}", path.display()),
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
-            Self::Invalid(count) => write!(f, "{count} errors in the manifests"),
-            Self::Bug(error) => write!(f, "{error}"),
+            Self::Invalid(count) => write!(f, "{count} errors in the files"),
+            Self::Refused(reason) | Self::Bug(reason) => write!(f, "{reason}"),
         }
     }
 }
@@ -180,6 +190,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
     }
 }

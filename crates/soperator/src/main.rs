@@ -3,6 +3,7 @@
 //! A subcommand picks the role. So does the name under which the program is called (see [`role`]).
 
 mod cli;
+mod conf;
 mod crds;
 mod role;
 mod validate;

@@ -56,7 +56,7 @@ pub(crate) fn run(
 }
 
 /// The text, and the name for it in messages.
-fn read(path: &Path, input: &mut impl Read) -> Result<(String, String), Error> {
+pub(crate) fn read(path: &Path, input: &mut impl Read) -> Result<(String, String), Error> {
     let mut bytes = Vec::new();
     let name = if is_stdin(path) {
         input.read_to_end(&mut bytes).map_err(|error| Error::Unreadable("standard input".into(), error))?;
