@@ -96,6 +96,11 @@ pub(super) fn keys_of(kind: FileKind) -> &'static [Known] {
     }
 }
 
+/// The keys that may begin a line of a file in a version of Slurm, with or without effect.
+pub fn known_keys(kind: FileKind, version: SlurmVersion) -> impl Iterator<Item = &'static str> {
+    keys_of(kind).iter().filter(move |known| known.status(version) != Unknown).map(|known| known.name)
+}
+
 /// The key of that name, whatever its case.
 pub(super) fn find(keys: &'static [Known], name: &str) -> Option<&'static Known> {
     keys.iter().find(|known| known.name.eq_ignore_ascii_case(name))
