@@ -67,7 +67,8 @@ fn verdicts(lines: &'static [&'static str], assert: fn(&str, bool, &Verdict)) ->
     with_each(|controller, version| {
         for line in lines {
             let text = format!("{}{NODES}{line}\n", basic_lines());
-            let findings = Check::new(FileKind::Slurm, version).run(&read("slurm.conf", &text, &mut NoIncludes));
+            let findings =
+                Check::new(FileKind::Slurm, version).run(&read("slurm.conf", &text, &mut NoIncludes));
             let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
             assert(line, refused, &controller.start(&[("slurm.conf", &text)])?);
         }

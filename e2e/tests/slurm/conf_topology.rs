@@ -3,9 +3,7 @@
 use anyhow::{Context, Result};
 use rig::slurm::basic_lines;
 use slurm::HostList;
-use slurm::conf::{
-    Below, BlockTopology, Name, SlurmVersion, Switch, Topology, TopologyYaml, TreeTopology,
-};
+use slurm::conf::{Below, BlockTopology, Name, SlurmVersion, Switch, Topology, TopologyYaml, TreeTopology};
 
 use crate::conf_controller::{Controller, Shown, Verdict, with_each};
 
@@ -106,7 +104,8 @@ fn topology_yaml_gives_each_kind_to_newer_slurms() -> Result<()> {
             };
             let mut yaml = TopologyYaml::new(name(default)?, topology(default)?);
             yaml.add(name(other)?, topology(other)?)?.add(name("cpu")?, Topology::Flat)?;
-            controller.start_well(&[("slurm.conf", &slurm_conf("")), ("topology.yaml", &yaml.to_string())])?;
+            controller
+                .start_well(&[("slurm.conf", &slurm_conf("")), ("topology.yaml", &yaml.to_string())])?;
             if default == "nvl" { assert_blocks(controller)? } else { assert_tree(controller)? }
         }
         Ok(())

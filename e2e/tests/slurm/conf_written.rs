@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use rig::slurm::basic_lines;
 use slurm::conf::{
-    Check, ConfFile, DownNodesLine, FileKind, Gres, GresLine, Members, Name, NoIncludes, NodeLine, NodeLineState,
-    NodeSetLine, OverSubscribe, PartitionLine, PartitionNodes, PartitionState, PreemptMode, SlurmVersion, Value, read,
+    Check, ConfFile, DownNodesLine, FileKind, Gres, GresLine, Members, Name, NoIncludes, NodeLine,
+    NodeLineState, NodeSetLine, OverSubscribe, PartitionLine, PartitionNodes, PartitionState, PreemptMode,
+    SlurmVersion, SomeNodes, Value, read,
 };
 use slurm::{HostList, Memory, NodeName, TimeLimit, key, value};
 
@@ -71,12 +72,24 @@ fn generate(seed: u64) -> Result<Meant> {
     set(&mut conf, key!("MessageTimeout"), "MessageTimeout", (10 + random.small(90)).into());
     set(&mut conf, key!("MaxArraySize"), "MaxArraySize", (1000 + random.small(1000)).into());
     set(&mut conf, key!("UnkillableStepTimeout"), "UnkillableStepTimeout", (600 + random.small(90)).into());
-    set(&mut conf, key!("SchedulerParameters"), "SchedulerParameters", value!("nohold_on_prolog_fail,extra_constraints"));
-    set(&mut conf, key!("HealthCheckNodeState"), "HealthCheckNodeState", Value::list([value!("IDLE"), value!("CYCLE")]));
+    set(
+        &mut conf,
+        key!("SchedulerParameters"),
+        "SchedulerParameters",
+        value!("nohold_on_prolog_fail,extra_constraints"),
+    );
+    set(
+        &mut conf,
+        key!("HealthCheckNodeState"),
+        "HealthCheckNodeState",
+        Value::list([value!("IDLE"), value!("CYCLE")]),
+    );
     set(&mut conf, key!("PreemptType"), "PreemptType", value!("preempt/partition_prio"));
     set(&mut conf, key!("PreemptMode"), "PreemptMode", value!("REQUEUE"));
     set(&mut conf, key!("GresTypes"), "GresTypes", value!("gpu"));
-    for (key, name) in [(key!("MailDomain"), "MailDomain"), (key!("InteractiveStepOptions"), "InteractiveStepOptions")] {
+    for (key, name) in
+        [(key!("MailDomain"), "MailDomain"), (key!("InteractiveStepOptions"), "InteractiveStepOptions")]
+    {
         let text = random.text()?;
         set(&mut conf, key, name, text);
     }
@@ -86,8 +99,9 @@ fn generate(seed: u64) -> Result<Meant> {
     for prefix in ["cpu-", "gpu", "r1n"] {
         let (first, width) = (random.below(20), usize::from(1 + random.small(3)));
         let last = first + 1 + random.below(6);
-        let list: HostList =
-            (first..=last).map(|n| NodeName::new(format!("{prefix}{n:0width$}"))).collect::<Result<_, _>>()?;
+        let list: HostList = (first..=last)
+            .map(|n| NodeName::new(format!("{prefix}{n:0width$}")))
+            .collect::<Result<_, _>>()?;
         let (sockets, cores, threads) = (1 + random.small(2), 1 + random.small(4), 1 + random.small(2));
         let mut line = NodeLine {
             address: Some(value!("127.0.0.1")),
@@ -99,7 +113,7 @@ fn generate(seed: u64) -> Result<Meant> {
             weight: Some(1 + u32::from(random.small(50))),
             state: Some(*random.pick(&[NodeLineState::Unknown, NodeLineState::Down, NodeLineState::Drain])),
             features: vec![name(prefix.trim_end_matches('-'))?, name("all")?],
-            ..NodeLine::new(list.clone())?
+            ..NodeLine::new(SomeNodes::new("nodes", list.clone())?)
         };
         if prefix == "gpu" {
             let kind = Some(name("h100")?);
@@ -115,7 +129,11 @@ fn generate(seed: u64) -> Result<Meant> {
     conf.push(NodeSetLine { name: name("slow")?, members: Members::Nodes(names[0].clone()) });
     let down = names[2].names().take(1).collect();
     let reason = Some(value!("bad disk"));
-    conf.push(DownNodesLine { state: Some(NodeLineState::Down), reason, ..DownNodesLine::new(down)? });
+    conf.push(DownNodesLine {
+        nodes: SomeNodes::new("down", down)?,
+        state: Some(NodeLineState::Down),
+        reason,
+    });
 
     let all: HostList = names.iter().flat_map(HostList::names).collect();
     let both: HostList = names[..2].iter().flat_map(HostList::names).collect();
@@ -238,7 +256,8 @@ fn partitions(controller: &Controller, meant: &Meant) -> Result<()> {
 
 #[test]
 fn time_limits_are_what_slurm_makes_of_them() -> Result<()> {
-    let forms = ["5", "5:30", "90:70", "2:03:04", "1-2", "1-02:03", "1-02:03:04", "infinite", "-1", "UNLIMITED"];
+    let forms =
+        ["5", "5:30", "90:70", "2:03:04", "1-2", "1-02:03", "1-02:03:04", "infinite", "-1", "UNLIMITED"];
     with_each(|controller, _| {
         let mut text = format!("{}NodeName=n1 NodeAddr=127.0.0.1\n", basic_lines());
         for (number, form) in forms.iter().enumerate() {
@@ -247,7 +266,8 @@ fn time_limits_are_what_slurm_makes_of_them() -> Result<()> {
         controller.start_well(&[("slurm.conf", &text)])?;
         let shown = controller.show("partitions")?;
         for (number, form) in forms.iter().enumerate() {
-            let slurms: TimeLimit = find(&shown, "PartitionName", &format!("p{number}"))?.get("MaxTime").parse()?;
+            let slurms: TimeLimit =
+                find(&shown, "PartitionName", &format!("p{number}"))?.get("MaxTime").parse()?;
             let ours: TimeLimit = form.parse()?;
             assert_eq!(slurms.minutes(), ours.minutes(), "{form}");
         }

@@ -6,12 +6,14 @@ use super::text::Pairs;
 use super::value::{Key, Name, Problem, Value, ValueError};
 use crate::hostlist::HostList;
 use crate::memory::Memory;
+use crate::node_name::NodeName;
 use crate::{key, value};
 
 /// `NodeName=...`: nodes and what they have. What is `None` is not written, and Slurm's default holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLine {
-    names: HostList,
+    /// The nodes.
+    pub names: SomeNodes,
     /// What the machines call themselves, if it is not the node name. As many as there are nodes.
     pub host_names: Option<HostList>,
     /// Where slurmd listens: addresses or DNS names, one, or as many as there are nodes.
@@ -44,13 +46,10 @@ pub struct NodeLine {
 
 impl NodeLine {
     /// A line for these nodes, with nothing else on it.
-    ///
-    /// # Errors
-    ///
-    /// There is no node.
-    pub fn new(names: HostList) -> Result<Self, ValueError> {
-        Ok(Self {
-            names: not_empty("NodeName", names)?,
+    #[must_use]
+    pub fn new(names: SomeNodes) -> Self {
+        Self {
+            names,
             host_names: None,
             address: None,
             port: None,
@@ -65,15 +64,43 @@ impl NodeLine {
             weight: None,
             state: None,
             extra: Vec::new(),
-        })
+        }
     }
 }
 
-fn not_empty(field: &str, list: HostList) -> Result<HostList, ValueError> {
-    if list.is_empty() {
-        Err(ValueError::Text { field: field.into(), problem: Problem::Empty })
-    } else {
-        Ok(list)
+/// One node or more. A line for none would be refused by Slurm, or mean something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SomeNodes(HostList);
+
+impl SomeNodes {
+    /// Checks that there is a node.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn new(field: &str, nodes: HostList) -> Result<Self, ValueError> {
+        if nodes.is_empty() {
+            return Err(ValueError::Text { field: field.into(), problem: Problem::Empty });
+        }
+        Ok(Self(nodes))
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn list(&self) -> &HostList {
+        &self.0
+    }
+}
+
+impl From<&NodeName> for SomeNodes {
+    fn from(node: &NodeName) -> Self {
+        Self(HostList::from_iter([node]))
+    }
+}
+
+impl From<SomeNodes> for Value {
+    fn from(nodes: SomeNodes) -> Self {
+        nodes.0.into()
     }
 }
 
@@ -193,22 +220,12 @@ impl From<NodeSetLine> for Pairs {
 /// `DownNodes=...`: nodes that are known not to work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DownNodesLine {
-    nodes: HostList,
+    /// The nodes.
+    pub nodes: SomeNodes,
     /// Down, draining or failing; without it down.
     pub state: Option<NodeLineState>,
     /// Why.
     pub reason: Option<Value>,
-}
-
-impl DownNodesLine {
-    /// A line for these nodes.
-    ///
-    /// # Errors
-    ///
-    /// There is no node.
-    pub fn new(nodes: HostList) -> Result<Self, ValueError> {
-        Ok(Self { nodes: not_empty("DownNodes", nodes)?, state: None, reason: None })
-    }
 }
 
 impl From<DownNodesLine> for Pairs {
@@ -227,11 +244,14 @@ mod tests {
         Name::new("f", text).unwrap()
     }
 
+    fn some(nodes: &str) -> SomeNodes {
+        SomeNodes::new("f", HostList::parse(nodes).unwrap()).unwrap()
+    }
+
     #[test]
     fn a_node_line_has_what_is_known() {
-        let nodes = HostList::parse("gpu-[0-3]").unwrap();
         let line = NodeLine {
-            host_names: Some(nodes.clone()),
+            host_names: Some(HostList::parse("gpu-[0-3]").unwrap()),
             address: Some(Value::new("f", "gpu-[0-3].gpu.ns.svc").unwrap()),
             cpus: Some(16),
             sockets: Some(2),
@@ -246,7 +266,7 @@ mod tests {
             weight: Some(10),
             state: Some(NodeLineState::Cloud),
             extra: vec![(key!("MemSpecLimit"), 512_u32.into())],
-            ..NodeLine::new(nodes).unwrap()
+            ..NodeLine::new(some("gpu-[0-3]"))
         };
         assert_eq!(
             Pairs::from(line).to_string(),
@@ -254,20 +274,17 @@ mod tests {
              CoresPerSocket=4 ThreadsPerCore=2 RealMemory=64000 Feature=gpu,h100 Gres=gpu:h100:8,mps:100 Weight=10 \
              State=CLOUD MemSpecLimit=512"
         );
-        assert_eq!(
-            Pairs::from(NodeLine::new(HostList::parse("a").unwrap()).unwrap()).to_string(),
-            "NodeName=a"
-        );
+        let node = NodeName::new("a").unwrap();
+        assert_eq!(Pairs::from(NodeLine::new(SomeNodes::from(&node))).to_string(), "NodeName=a");
     }
 
     #[test]
     fn a_line_for_no_node_cannot_be_made() {
-        let error = NodeLine::new(HostList::new()).unwrap_err();
+        let error = SomeNodes::new("spec.nodes", HostList::new()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "NodeName: an empty text cannot be written into a Slurm configuration file"
+            "spec.nodes: an empty text cannot be written into a Slurm configuration file"
         );
-        assert!(DownNodesLine::new(HostList::new()).is_err());
     }
 
     #[test]
@@ -275,12 +292,12 @@ mod tests {
         let by_feature = NodeSetLine { name: name("gpus"), members: Members::Feature(name("gpu")) };
         assert_eq!(Pairs::from(by_feature).to_string(), "NodeSet=gpus Feature=gpu");
         let nodes = HostList::parse("a-[0-7]").unwrap();
-        let by_name = NodeSetLine { name: name("a"), members: Members::Nodes(nodes.clone()) };
+        let by_name = NodeSetLine { name: name("a"), members: Members::Nodes(nodes) };
         assert_eq!(Pairs::from(by_name).to_string(), "NodeSet=a Nodes=a-[0-7]");
         let down = DownNodesLine {
             state: Some(NodeLineState::Drain),
             reason: Some(Value::new("f", "bad disk").unwrap()),
-            ..DownNodesLine::new(nodes).unwrap()
+            nodes: some("a-[0-7]"),
         };
         assert_eq!(Pairs::from(down).to_string(), "DownNodes=a-[0-7] State=DRAIN Reason=\"bad disk\"");
     }
