@@ -104,8 +104,8 @@ fn lists_are_sorted_as_slurm_sorts_them() -> Result<()> {
 #[test]
 fn slurm_refuses_what_we_refuse_but_for_what_it_guesses() -> Result<()> {
     let refused =
-        ["a[1-2", "a[5-3]", "a[]", "a[x]", "a[1,,2]", "a[ 1]", "a[1-2-3]", "a[-1]", "a[0-65536]", "a[1:2]"];
-    let guessed = ["a[1-]", "a[+1]", "a[[1]]", "a1]", "a;b"];
+        ["a[1-2", "a[5-3]", "a[]", "a[x]", "a[1,,2]", "a[1 ]", "a[1-2-3]", "a[-1]", "a[0-65536]", "a[1:2]"];
+    let guessed = ["a[1-]", "a[ 1]", "a[+1]", "a[[1]]", "a1]", "a;b"];
     with_each(|controller, _| {
         let answers = ask(controller, "hostnames", &refused.map(String::from))?;
         for (list, answer) in refused.iter().zip(answers) {

@@ -2,7 +2,7 @@
 //!
 //! Both directions do what Slurm does (`scontrol show hostnames` and `scontrol show hostlist`), with these differences:
 //!
-//! - `a[1-]`, `a[+1]` and a stray `]` or `[` are refused. Slurm guesses.
+//! - `a[1-]`, `a[+1]`, `a[ 1]` and a stray `]` or `[` are refused. Slurm guesses.
 //! - A range of more than 65,536 names is printed in pieces. Slurm prints it whole, and cannot read it again.
 //! - The number in a name is always all of its last digits: `a1[0-1]` prints as `a[10-11]`. Slurm keeps the brackets
 //!   where they were.

@@ -136,7 +136,7 @@ impl<'a> Check<'a> {
         let status = known.map_or(Status::Unknown, |known| known.status(self.version));
         match status {
             Status::Used => {}
-            Status::Defunct => {
+            Status::Defunct | Status::Ignored => {
                 let message = format!("{key} has no effect in Slurm {}; remove it", self.version);
                 findings.warning(&line.at, message);
             }
@@ -148,11 +148,11 @@ impl<'a> Check<'a> {
             }
             Status::Unknown => findings.error(&line.at, self.unknown(key.as_str(), keys, known)),
         }
-        let known = known.filter(|_| matches!(status, Status::Used | Status::Defunct))?;
+        let known = known.filter(|_| !matches!(status, Status::Unknown | Status::Removed))?;
         if let Some(sign) = pair.sign {
             findings.warning(&line.at, format!("{key}{sign}= means the same as {key}= to Slurm"));
         }
-        if status == Status::Used
+        if status != Status::Defunct
             && let Some(problem) = types::problem(&known.kind, pair.value.as_str())
         {
             findings.error(&line.at, format!("{key}: {problem}"));

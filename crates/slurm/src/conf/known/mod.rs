@@ -28,20 +28,23 @@ impl Known {
 pub(super) enum Status {
     /// It is used.
     Used,
-    /// It is read, has no effect, and the daemons ask for its removal.
+    /// It is read, whatever its value, has no effect, and the daemons ask for its removal.
     Defunct,
+    /// The same, but its value must be of its type.
+    Ignored,
     /// The daemons end when they see it, and say that it was removed.
     Removed,
     /// It is not known.
     Unknown,
 }
 
-use Status::{Defunct, Removed, Unknown, Used};
+use Status::{Defunct, Ignored, Removed, Unknown, Used};
 
 const BOTH: [Status; 2] = [Used, Used];
 const NEW: [Status; 2] = [Unknown, Used];
 const DEFUNCT: [Status; 2] = [Defunct, Defunct];
 const DEFUNCT_NEW: [Status; 2] = [Used, Defunct];
+const IGNORED: [Status; 2] = [Ignored, Ignored];
 const REMOVED: [Status; 2] = [Removed, Removed];
 const REMOVED_OLD: [Status; 2] = [Removed, Unknown];
 

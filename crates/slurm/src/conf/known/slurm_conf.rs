@@ -1,7 +1,7 @@
 //! The keys of slurm.conf, with the types that slurmctld of 24.11 and 26.05 holds for them.
 
 use super::Kind::{Bool, Hosts, Level, Line, List, OneOf, Ports, Share, Text, Time, U16, U32, U64};
-use super::{BOTH, DEFUNCT, DEFUNCT_NEW, Known, NEW, REMOVED, REMOVED_OLD, known};
+use super::{BOTH, DEFUNCT, DEFUNCT_NEW, IGNORED, Known, NEW, REMOVED, REMOVED_OLD, known};
 
 /// The keys that begin a line.
 pub(in crate::conf) const SLURM_CONF: &[Known] = &[
@@ -74,7 +74,7 @@ pub(in crate::conf) const SLURM_CONF: &[Known] = &[
     known("ExtSensorsFreq", U16, DEFUNCT),
     known("ExtSensorsType", Text, DEFUNCT),
     known("FairShareDampeningFactor", U16, BOTH),
-    known("FastSchedule", U16, DEFUNCT),
+    known("FastSchedule", U16, IGNORED),
     known("FederationParameters", Text, BOTH),
     known("FirstJobId", U32, BOTH),
     known("FrontendName", Line(FRONTEND_LINE), REMOVED_OLD),
