@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use rig::slurm::basic_lines;
-use slurm::conf::{Check, FileKind, NoIncludes, SlurmVersion, known_keys, read};
+use slurm::conf::{Check, FileKind, NoIncludes, SlurmVersion, known_keys, known_keys_behind, read};
 
 use crate::conf_controller::{Controller, Verdict, with_each};
 
@@ -131,4 +131,43 @@ fn slurmdbd_knows_the_keys_that_we_know() -> Result<()> {
         assert_eq!(choices, our_findings(FileKind::Slurmdbd, version, &text, "is none of YES, NO, UP"));
         Ok(())
     })
+}
+
+#[test]
+fn slurm_knows_the_keys_behind_node_and_partition_names_that_we_know() -> Result<()> {
+    for first in ["NodeName", "PartitionName", "NodeSet", "DownNodes"] {
+        let mut keys: BTreeSet<&str> = SlurmVersion::ALL
+            .into_iter()
+            .flat_map(|v| known_keys_behind(FileKind::Slurm, first, v))
+            .collect();
+        keys.insert("NoKeyAtAll");
+        let mut text = basic_lines();
+        for (number, key) in keys.iter().enumerate() {
+            let _ = writeln!(text, "{first}=a{number} {key}=x");
+        }
+        with_each(|controller, version| {
+            let said = parser_says(controller, &text)?;
+            let findings = |sign: &str| keys_of_findings(version, &text, sign);
+            let unknown = words_after(&said, "unrecognized key: ");
+            assert!(unknown.contains("NoKeyAtAll"), "{said}");
+            let ours = findings("unknown key").union(&findings("does not know the key")).cloned().collect();
+            assert_eq!(unknown, ours, "{first}, Slurm {version}");
+            assert_eq!(wants_numbers(&said), findings("is no number"), "{first}, Slurm {version}");
+            let choices = words_after(&said, "is not a valid option for ");
+            assert_eq!(choices, findings("is none of YES, NO, UP"), "{first}, Slurm {version}");
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The second key of each line that has such a finding.
+fn keys_of_findings(version: SlurmVersion, text: &str, sign: &str) -> BTreeSet<String> {
+    let findings = Check::new(FileKind::Slurm, version).run(&read("f", text, &mut NoIncludes));
+    let lines: Vec<&str> = text.lines().collect();
+    let key_of = |line: usize| {
+        let second = lines[line - 1].split_whitespace().nth(1).unwrap_or_default();
+        second.split('=').next().unwrap_or_default().to_owned()
+    };
+    findings.iter().filter(|found| found.message.contains(sign)).map(|found| key_of(found.at.line)).collect()
 }

@@ -28,7 +28,7 @@ mod value;
 pub use check::{Check, DefinedNodes, Finding, Severity};
 pub use file_kind::{FileKind, SlurmVersion};
 pub use gres_line::{AutoDetect, GresLine};
-pub use known::known_keys;
+pub use known::{known_keys, known_keys_behind};
 pub use node_line::{DownNodesLine, Gres, Members, NodeLine, NodeLineState, NodeSetLine, SomeNodes};
 pub use partition_line::{OverSubscribe, PartitionLine, PartitionNodes, PartitionState, PreemptMode};
 pub use plugstack::{Plugin, Plugstack, PlugstackLine, Word, read_plugstack};

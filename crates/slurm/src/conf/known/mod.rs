@@ -104,6 +104,19 @@ pub fn known_keys(kind: FileKind, version: SlurmVersion) -> impl Iterator<Item =
     keys_of(kind).iter().filter(move |known| known.status(version) != Unknown).map(|known| known.name)
 }
 
+/// The keys that may follow a key on its line, such as `CPUs` behind `NodeName`; none if it stands alone.
+pub fn known_keys_behind(
+    kind: FileKind,
+    first: &str,
+    version: SlurmVersion,
+) -> impl Iterator<Item = &'static str> {
+    let keys = match find(keys_of(kind), first).map(|known| &known.kind) {
+        Some(Kind::Line(keys)) => *keys,
+        _ => &[],
+    };
+    keys.iter().filter(move |known| known.status(version) != Unknown).map(|known| known.name)
+}
+
 /// The key of that name, whatever its case.
 pub(super) fn find(keys: &'static [Known], name: &str) -> Option<&'static Known> {
     keys.iter().find(|known| known.name.eq_ignore_ascii_case(name))
