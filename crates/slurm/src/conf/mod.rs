@@ -41,3 +41,6 @@ pub use user_pairs::{UserPairsError, user_pairs};
 pub use value::{Key, Name, Problem, Value, ValueError};
 #[doc(hidden)]
 pub use value::{is_key, is_value};
+
+#[cfg(test)]
+mod tests;
