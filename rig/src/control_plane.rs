@@ -145,6 +145,24 @@ impl ControlPlane {
         Namespace::create(self.client().await?, prefix).await
     }
 
+    /// Kills the API server, waits, and starts it again on the same port; returns when it is ready.
+    pub async fn pause_api_server(&self, time: Duration) -> Result<()> {
+        let program = {
+            let mut children = self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let index = children
+                .iter()
+                .position(|(program, _)| program.name == "kube-apiserver")
+                .context("the API server does not run")?;
+            let (program, mut child) = children.remove(index);
+            child.kill()?;
+            child.wait()?;
+            program
+        };
+        tokio::time::sleep(time).await;
+        self.spawn(program)?;
+        client::wait_until_ready(&self.client().await?, START_PATIENCE, || self.check_children()).await
+    }
+
     /// The audit log, if it was asked for.
     pub fn audit_log(&self) -> Option<AuditLog> {
         self.audited.then(|| AuditLog::at(self.dir.join("audit.log")))

@@ -1,0 +1,451 @@
+//! Brings objects to their desired state, without a call where there is nothing to do.
+//!
+//! Server-side apply under one field manager per controller. A hash of what we send is kept in an annotation, and a signal
+//! of the object's metadata after our write in memory: as long as both are as they were, there is no call. If only the
+//! signal moved, one GET tells whether what we sent is still there.
+
+mod desired;
+mod diff;
+mod drift;
+mod known;
+mod wave;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
+};
+use kube::{Client, Resource, ResourceExt as _};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::error::{ReconcileError, Retry, category_of, chain, retry_of};
+use crate::key::Key;
+pub use desired::{DesiredObject, HASH_ANNOTATION, Kind, MANAGED_BY_LABEL, Policy};
+pub use diff::Difference;
+use drift::Signal;
+use known::KnownKinds;
+pub use known::KnownObjects;
+use wave::{is_stateful, wave};
+
+/// How many calls of one wave are made at once.
+const PARALLEL: usize = 8;
+
+/// On whose behalf objects are made.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    reference: OwnerReference,
+}
+
+impl Owner {
+    /// The owner as its object tells it; none if the object has not been stored yet.
+    pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Option<Self> {
+        object.controller_owner_ref(&()).map(|reference| Self { reference })
+    }
+
+    /// The uid.
+    pub fn uid(&self) -> &str {
+        &self.reference.uid
+    }
+}
+
+/// What became of one object.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was as desired, and no write was made.
+    Unchanged,
+    /// It was written.
+    Written,
+    /// An immutable field stood in the way: it is being deleted, and is made again when it is gone.
+    Replacing,
+    /// It was superfluous and has been deleted.
+    Pruned,
+    /// It exists and belongs to somebody else.
+    Foreign {
+        /// To whom.
+        holder: String,
+    },
+    /// The API server refused, or could not be reached.
+    Failed(kube::Error),
+}
+
+/// The result of one apply: every object with what became of it.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// In the order of the waves.
+    pub outcomes: Vec<(String, Outcome)>,
+}
+
+/// Why not everything is as desired.
+#[derive(Debug)]
+pub struct ApplyError {
+    problems: Vec<String>,
+    retry: Retry,
+    category: &'static str,
+}
+
+impl fmt::Display for ApplyError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.problems.join("; "))
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+impl ReconcileError for ApplyError {
+    fn retry(&self) -> Retry {
+        self.retry
+    }
+
+    fn category(&self) -> &'static str {
+        self.category
+    }
+}
+
+impl Applied {
+    /// Whether an object was written or deleted.
+    pub fn changed(&self) -> bool {
+        self.outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, Outcome::Written | Outcome::Replacing | Outcome::Pruned))
+    }
+
+    /// An error if something is not as desired; all problems are named.
+    pub fn into_result(self) -> Result<(), ApplyError> {
+        let mut error = ApplyError { problems: Vec::new(), retry: Retry::OnChange, category: "foreign" };
+        for (name, outcome) in &self.outcomes {
+            match outcome {
+                Outcome::Foreign { holder } => {
+                    error
+                        .problems
+                        .push(format!("{name} belongs to {holder}; rename or delete one of the two"));
+                }
+                Outcome::Failed(cause) => {
+                    error.problems.push(format!("{name}: {}", chain(cause)));
+                    // The one that can pass by itself decides.
+                    if error.retry == Retry::OnChange {
+                        (error.retry, error.category) = (retry_of(cause), category_of(cause));
+                    }
+                }
+                Outcome::Unchanged | Outcome::Written | Outcome::Replacing | Outcome::Pruned => {}
+            }
+        }
+        if error.problems.is_empty() { Ok(()) } else { Err(error) }
+    }
+}
+
+/// Applies, prunes and compares on behalf of one controller.
+pub struct Applier {
+    client: Client,
+    manager: &'static str,
+    known: KnownKinds,
+    /// By kind and key: the owner's uid, and what the metadata was after we last wrote or compared it.
+    signals: Mutex<HashMap<(String, Key), (String, Signal)>>,
+    /// Stateful objects that were superfluous last time.
+    orphans: Mutex<HashSet<String>>,
+}
+
+impl Applier {
+    /// An applier with its field manager, which also is the value of the managed-by label.
+    pub fn new(client: Client, manager: &'static str) -> Self {
+        Self {
+            client,
+            manager,
+            known: KnownKinds::default(),
+            signals: Mutex::default(),
+            orphans: Mutex::default(),
+        }
+    }
+
+    /// Adds the cache of a kind. Only kinds with a cache can be applied, and are pruned.
+    pub fn with_known(mut self, known: impl KnownObjects + 'static) -> Self {
+        self.known.add(Arc::new(known));
+        self
+    }
+
+    /// Brings all objects of an owner to their desired state, wave by wave, and deletes those that are not desired any
+    /// more. A failure does not stop the rest; but nothing is deleted unless all that replaces it is there.
+    pub async fn apply(&self, owner: &Owner, objects: Vec<DesiredObject>) -> Applied {
+        let desired: BTreeSet<(String, Key)> = objects.iter().map(slot).collect();
+        let mut applied = self.apply_only(owner, objects).await;
+        let complete = !applied
+            .outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, Outcome::Failed(_) | Outcome::Foreign { .. }));
+        if complete {
+            applied.outcomes.extend(self.prune(owner, &desired).await);
+        }
+        applied
+    }
+
+    /// The same without deleting anything.
+    pub async fn apply_only(&self, owner: &Owner, objects: Vec<DesiredObject>) -> Applied {
+        let mut applied = Applied::default();
+        let mut waves: BTreeMap<u8, Vec<DesiredObject>> = BTreeMap::new();
+        for object in objects {
+            waves.entry(wave(&object.kind)).or_default().push(object);
+        }
+        for objects in waves.into_values() {
+            let results: Vec<_> = stream::iter(objects)
+                .map(|object| async move { (object.name(), self.apply_one(owner, object).await) })
+                .buffered(PARALLEL)
+                .collect()
+                .await;
+            applied.outcomes.extend(results);
+        }
+        applied
+    }
+
+    /// Forgets what is known about an owner's objects; call it when the owner is gone.
+    pub fn forget(&self, owner_uid: &str) {
+        self.signals.lock().retain(|_, (owner, _)| owner != owner_uid);
+    }
+
+    fn api(&self, kind: &Kind, key: &Key) -> Api<DynamicObject> {
+        if key.namespace.is_empty() {
+            Api::all_with(self.client.clone(), kind)
+        } else {
+            Api::namespaced_with(self.client.clone(), &key.namespace, kind)
+        }
+    }
+
+    async fn apply_one(&self, owner: &Owner, mut object: DesiredObject) -> Outcome {
+        let hash = match object.stamp(&owner.reference, self.manager) {
+            Ok(hash) => hash,
+            Err(error) => return Outcome::Failed(kube::Error::SerdeError(error)),
+        };
+        let result = match self.known.get(&object.kind).and_then(|known| known.meta(&object.key)) {
+            Some(meta) => self.update(owner, &object, &hash, &meta).await,
+            None => self.create(owner, &object).await,
+        };
+        result.unwrap_or_else(Outcome::Failed)
+    }
+
+    /// The object is not in the cache. It may still exist: just made, or without our label.
+    async fn create(&self, owner: &Owner, object: &DesiredObject) -> Result<Outcome, kube::Error> {
+        let written = if object.policy == Policy::CreateOnce {
+            let body: DynamicObject = serde_json::from_value(Value::Object(object.body.clone()))
+                .map_err(kube::Error::SerdeError)?;
+            let params = PostParams { field_manager: Some(self.manager.into()), ..PostParams::default() };
+            self.api(&object.kind, &object.key).create(&params, &body).await
+        } else {
+            // Without force: an object that somebody else made conflicts, unless it is equal.
+            self.patch(object, false, None).await
+        };
+        match written {
+            Ok(live) => Ok(self.note_write(owner, object, &live)),
+            Err(error) if already_there(&error) => {
+                let Some(live) = self.api(&object.kind, &object.key).get_opt(&object.key.name).await? else {
+                    return Err(error);
+                };
+                match holder(live.meta(), owner, self.manager) {
+                    Some(holder) => Ok(Outcome::Foreign { holder }),
+                    None if object.policy == Policy::CreateOnce => {
+                        Ok(self.note_same(owner, object, live.meta()))
+                    }
+                    None => self.overwrite(owner, object, live.meta()).await,
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The object is in the cache, and hence ours by label; by owner it may not be.
+    async fn update(
+        &self,
+        owner: &Owner,
+        object: &DesiredObject,
+        hash: &str,
+        meta: &ObjectMeta,
+    ) -> Result<Outcome, kube::Error> {
+        if let Some(holder) = holder(meta, owner, self.manager) {
+            return Ok(Outcome::Foreign { holder });
+        }
+        // On its way out: it is made again when it is gone, of which the cache will tell.
+        if meta.deletion_timestamp.is_some() {
+            return Ok(Outcome::Replacing);
+        }
+        if object.policy == Policy::CreateOnce {
+            return Ok(Outcome::Unchanged);
+        }
+        let same_hash = meta
+            .annotations
+            .as_ref()
+            .and_then(|all| all.get(HASH_ANNOTATION))
+            .is_some_and(|known| known == hash);
+        if same_hash {
+            let slot = slot(object);
+            if self.signals.lock().get(&slot).is_some_and(|(_, signal)| *signal == Signal::of(meta)) {
+                return Ok(Outcome::Unchanged);
+            }
+            let live = self.api(&object.kind, &object.key).get_opt(&object.key.name).await?;
+            if let Some(live) = live
+                && let Ok(Value::Object(fields)) = serde_json::to_value(&live)
+                && drift::holds(&fields, &object.body)
+            {
+                return Ok(self.note_same(owner, object, live.meta()));
+            }
+        }
+        self.overwrite(owner, object, meta).await
+    }
+
+    /// Sends what we want, over whatever is there.
+    async fn overwrite(
+        &self,
+        owner: &Owner,
+        object: &DesiredObject,
+        meta: &ObjectMeta,
+    ) -> Result<Outcome, kube::Error> {
+        // With the uid, so that a successor which we know nothing about is not touched.
+        match self.patch(object, true, meta.uid.as_deref()).await {
+            Ok(live) => Ok(self.note_write(owner, object, &live)),
+            Err(error) => match object.policy {
+                Policy::Recreate { orphan } if is_immutable(&error) => {
+                    let policy =
+                        if orphan { PropagationPolicy::Orphan } else { PropagationPolicy::Background };
+                    self.delete(&object.kind, &object.key, meta, policy).await?;
+                    Ok(Outcome::Replacing)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    async fn patch(
+        &self,
+        object: &DesiredObject,
+        force: bool,
+        uid: Option<&str>,
+    ) -> Result<DynamicObject, kube::Error> {
+        let mut params = PatchParams::apply(self.manager);
+        params.force = force;
+        let mut body = object.body.clone();
+        if let Some(uid) = uid
+            && let Some(Value::Object(meta)) = body.get_mut("metadata")
+        {
+            meta.insert("uid".into(), uid.into());
+        }
+        self.api(&object.kind, &object.key).patch(&object.key.name, &params, &Patch::Apply(&body)).await
+    }
+
+    async fn delete(
+        &self,
+        kind: &Kind,
+        key: &Key,
+        meta: &ObjectMeta,
+        policy: PropagationPolicy,
+    ) -> Result<(), kube::Error> {
+        let params = DeleteParams {
+            propagation_policy: Some(policy),
+            preconditions: Some(Preconditions { uid: meta.uid.clone(), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        self.signals.lock().remove(&(kind.plural.clone(), key.clone()));
+        match self.api(kind, key).delete(&key.name, &params).await {
+            // Gone, or another object by now: either way what we meant is not there any more.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn note_write(&self, owner: &Owner, object: &DesiredObject, live: &DynamicObject) -> Outcome {
+        self.note_same(owner, object, live.meta());
+        if let (Some(known), Some(version)) = (self.known.get(&object.kind), live.resource_version()) {
+            known.wrote(object.key.clone(), &version, owner.uid());
+        }
+        Outcome::Written
+    }
+
+    fn note_same(&self, owner: &Owner, object: &DesiredObject, meta: &ObjectMeta) -> Outcome {
+        self.signals.lock().insert(slot(object), (owner.uid().to_string(), Signal::of(meta)));
+        Outcome::Unchanged
+    }
+
+    /// Deletes what we made for this owner and is not desired any more.
+    async fn prune(&self, owner: &Owner, desired: &BTreeSet<(String, Key)>) -> Vec<(String, Outcome)> {
+        let mut outcomes = Vec::new();
+        for known in self.known.iter().filter(|known| known.is_ready()) {
+            let kind = known.kind();
+            for meta in known.owned_by(owner.uid()) {
+                let key = Key::new(
+                    meta.namespace.as_deref().unwrap_or_default(),
+                    meta.name.as_deref().unwrap_or_default(),
+                );
+                let ours = holder(&meta, owner, self.manager).is_none()
+                    && label(&meta, MANAGED_BY_LABEL) == Some(self.manager);
+                if !ours
+                    || meta.deletion_timestamp.is_some()
+                    || desired.contains(&(kind.plural.clone(), key.clone()))
+                    || !self.may_prune(&kind, &meta)
+                {
+                    continue;
+                }
+                let outcome = match self.delete(&kind, &key, &meta, PropagationPolicy::Background).await {
+                    Ok(()) => Outcome::Pruned,
+                    Err(error) => Outcome::Failed(error),
+                };
+                outcomes.push((format!("{} {key}", kind.kind), outcome));
+            }
+        }
+        outcomes
+    }
+
+    /// A stateful object has to be superfluous twice.
+    fn may_prune(&self, kind: &Kind, meta: &ObjectMeta) -> bool {
+        if !is_stateful(kind) {
+            return true;
+        }
+        let uid = meta.uid.clone().unwrap_or_default();
+        let mut orphans = self.orphans.lock();
+        orphans.remove(&uid) || !orphans.insert(uid)
+    }
+}
+
+fn slot(object: &DesiredObject) -> (String, Key) {
+    (object.kind.plural.clone(), object.key.clone())
+}
+
+fn label<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+    meta.labels.as_ref()?.get(name).map(String::as_str)
+}
+
+/// Whom an object belongs to, if not to `owner`. Without any controller it is ours if it has our label: its owner
+/// reference was removed, or its owner was deleted and left it behind.
+fn holder(meta: &ObjectMeta, owner: &Owner, manager: &str) -> Option<String> {
+    let controller =
+        meta.owner_references.iter().flatten().find(|reference| reference.controller == Some(true));
+    match controller {
+        Some(controller) if controller.uid == owner.uid() => None,
+        Some(controller) => Some(format!("{} {}", controller.kind, controller.name)),
+        None if label(meta, MANAGED_BY_LABEL) == Some(manager) => None,
+        None => Some("somebody who made it by hand".into()),
+    }
+}
+
+/// The answers to a first write that mean: there is an object of this name already.
+fn already_there(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            status.code == 409
+                || (status.code == 422
+                    && status.message.contains("Only one reference can have Controller set to true"))
+        }
+        _ => false,
+    }
+}
+
+fn is_immutable(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => {
+            status.code == 422
+                && (status.message.contains("immutable")
+                    || status.message.contains("Forbidden: updates to")
+                    || status.message.contains("may not change once set"))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,19 @@
+//! In which order kinds are applied.
+
+use super::desired::Kind;
+
+/// Objects of a smaller wave are sent first: what others need before those who need it.
+pub(super) fn wave(kind: &Kind) -> u8 {
+    match kind.kind.as_str() {
+        "ServiceAccount" | "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding" => 0,
+        "Secret" | "ConfigMap" | "PriorityClass" | "AppArmorProfile" => 1,
+        "Service" | "PersistentVolumeClaim" => 2,
+        "PodDisruptionBudget" | "PodMonitor" | "ServiceMonitor" | "NetworkPolicy" => 4,
+        _ => 3,
+    }
+}
+
+/// Whether an object of this kind holds what cannot be made again: it is deleted only when it was superfluous twice.
+pub(super) fn is_stateful(kind: &Kind) -> bool {
+    matches!(kind.kind.as_str(), "StatefulSet" | "PersistentVolumeClaim" | "Secret")
+}

@@ -1,0 +1,70 @@
+//! Errors, as users and metrics see them.
+
+use std::error::Error;
+use std::time::Duration;
+
+/// What to do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Try again, later each time.
+    Backoff,
+    /// Try again soon and for ever: the API server or the network is away, and will be back.
+    Soon,
+    /// Nothing helps but a change of some object.
+    OnChange,
+    /// Try again after exactly this time.
+    After(Duration),
+}
+
+/// What every error of a reconcile tells the runtime.
+pub trait ReconcileError: Error + Send + Sync + 'static {
+    /// What to do about it.
+    fn retry(&self) -> Retry;
+    /// A short word for metrics and event reasons.
+    fn category(&self) -> &'static str;
+}
+
+/// An error with all its causes on one line.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // Many errors repeat their cause in their own text.
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What to do about an error of a call to the API server.
+pub fn retry_of(error: &kube::Error) -> Retry {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            // The object is not as the server wants it; the same call will fail the same way.
+            400 | 413 | 415 | 422 => Retry::OnChange,
+            _ => Retry::Backoff,
+        },
+        kube::Error::HyperError(_) | kube::Error::Service(_) => Retry::Soon,
+        _ => Retry::Backoff,
+    }
+}
+
+/// The word for an error of a call to the API server.
+pub fn category_of(error: &kube::Error) -> &'static str {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            401 | 403 => "forbidden",
+            404 => "not_found",
+            409 => "conflict",
+            400 | 413 | 415 | 422 => "invalid",
+            429 => "throttled",
+            _ => "server",
+        },
+        kube::Error::HyperError(_) | kube::Error::Service(_) => "unreachable",
+        _ => "client",
+    }
+}

@@ -1,0 +1,22 @@
+//! The one careful way to talk to Kubernetes: a client that repeats only what is safe, caches that lose no event, a
+//! controller runtime, and apply that writes nothing needlessly.
+
+pub mod apply;
+pub mod cache;
+pub mod client;
+pub mod condition;
+pub mod controller;
+pub mod error;
+pub mod events;
+pub mod finalizer;
+mod key;
+pub mod leader;
+pub mod malformed;
+mod scope;
+pub mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod view;
+
+pub use key::Key;
+pub use scope::Scope;

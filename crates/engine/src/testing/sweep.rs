@@ -1,0 +1,263 @@
+//! Runs a scenario once cleanly, then once for every place and kind of fault, and compares the ends.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::fault::{Fault, Injector, Schedule, Write};
+use super::watch::WatchFault;
+use super::world::World;
+use crate::client::BoxError;
+
+/// Rest: no write for this long, in the end state.
+const REST: Duration = Duration::from_millis(400);
+
+/// What a step of a scenario gives.
+pub type Step<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
+
+/// Something that a controller does, which must end the same whatever goes wrong on the way.
+pub trait Scenario: Send + Sync {
+    /// Its name, by which a single case can be run again.
+    fn name(&self) -> &str;
+    /// The client for this run, with the injector in it.
+    fn client(&self, injector: Arc<Injector>) -> Result<Client, BoxError>;
+    /// A client without faults.
+    fn plain_client(&self) -> Result<Client, BoxError>;
+    /// Makes a namespace for one run.
+    fn namespace(&self) -> Step<'_, String>;
+    /// Starts the controller on this namespace; it runs until `stop`.
+    fn start(&self, client: Client, namespace: &str, stop: CancellationToken) -> BoxFuture<'static, ()>;
+    /// What the user does, step by step; each step is taken when the one before has come to rest.
+    fn steps(&self) -> usize;
+    /// Takes step `step` with a client without faults.
+    fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()>;
+    /// Whether the controller is done with `step`.
+    fn is_done<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, bool>;
+    /// The world as it is.
+    fn world<'a>(&'a self, client: &'a Client, namespace: &'a str) -> Step<'a, World>;
+    /// A run that does not come to rest in this time has failed.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+    /// What must hold at every write.
+    fn monitor(&self, writes: &[Write]) -> Result<(), String>;
+}
+
+/// One place and kind of fault.
+#[derive(Clone, Debug)]
+pub enum Case {
+    /// At a write, by number.
+    Write(usize, Fault),
+    /// At a watch event, by kind and number.
+    Watch(String, usize, WatchFault),
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write(number, fault) => write!(out, "write-{number}-{fault}"),
+            Self::Watch(kind, number, fault) => write!(out, "watch-{kind}-{number}-{fault}"),
+        }
+    }
+}
+
+/// What a sweep found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many cases ran.
+    pub cases: usize,
+    /// How many cases there are.
+    pub of: usize,
+    /// One line per failed case; the first words say how to run just that one.
+    pub failures: Vec<String>,
+}
+
+const WRITE_FAULTS: &[Fault] = &[
+    Fault::Crash,
+    Fault::CrashAfterCommit,
+    Fault::Fail(409),
+    Fault::Fail(429),
+    Fault::Fail(500),
+    Fault::FailAfterCommit(504),
+    Fault::Drop,
+    Fault::DropAfterCommit,
+    Fault::Delay(Duration::from_millis(300)),
+];
+
+const WATCH_FAULTS: &[WatchFault] = &[
+    WatchFault::Close,
+    WatchFault::Gone,
+    WatchFault::Lag(Duration::from_millis(500)),
+    WatchFault::Duplicate,
+    WatchFault::Skip(Duration::from_millis(500)),
+];
+
+/// Which cases run: all, a seeded sample of so many, or the one of this name.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// Every case.
+    All,
+    /// So many, chosen by the seed.
+    Sample {
+        /// How many.
+        cases: usize,
+        /// Where the choice begins.
+        seed: u64,
+    },
+    /// Just this.
+    One(String),
+    /// Those whose name contains this, until one fails: to see that a bug is found.
+    UntilFailure(&'static str),
+}
+
+impl Choice {
+    /// `SOPERATOR_CASE` names one; `SOPERATOR_SWEEP=full` takes all; otherwise a sample.
+    pub fn from_env(cases: usize, seed: u64) -> Self {
+        match (std::env::var("SOPERATOR_CASE"), std::env::var("SOPERATOR_SWEEP")) {
+            (Ok(case), _) => Self::One(case),
+            (_, Ok(sweep)) if sweep == "full" => Self::All,
+            _ => Self::Sample { cases, seed },
+        }
+    }
+
+    fn pick(&self, scenario: &str, all: Vec<Case>) -> Vec<Case> {
+        match self {
+            Self::All => all,
+            Self::One(wanted) => {
+                all.into_iter().filter(|case| *wanted == format!("{scenario}/{case}")).collect()
+            }
+            Self::UntilFailure(part) => {
+                all.into_iter().filter(|case| case.to_string().contains(part)).collect()
+            }
+            Self::Sample { cases, seed } => {
+                let step = (all.len() / (*cases).max(1)).max(1);
+                let start = usize::try_from(*seed).unwrap_or(0) % step;
+                all.into_iter().skip(start).step_by(step).collect()
+            }
+        }
+    }
+}
+
+/// Runs the cases and compares each end with that of a clean run.
+pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
+    let clean = match run_case(&*scenario, None).await {
+        Ok(clean) => clean,
+        Err(error) => {
+            let failures = vec![format!("{}: the run without any fault failed: {error}", scenario.name())];
+            return Report { failures, ..Report::default() };
+        }
+    };
+    let mut all = Vec::new();
+    for number in 1..=clean.writes {
+        all.extend(WRITE_FAULTS.iter().map(|fault| Case::Write(number, *fault)));
+    }
+    for (kind, events) in &clean.events {
+        for number in 1..=*events {
+            all.extend(WATCH_FAULTS.iter().map(|fault| Case::Watch(kind.clone(), number, *fault)));
+        }
+    }
+    let mut report = Report { of: all.len(), ..Report::default() };
+    for case in choice.pick(scenario.name(), all) {
+        report.cases += 1;
+        let problem = match run_case(&*scenario, Some(&case)).await {
+            Err(error) => error.to_string(),
+            Ok(end) => {
+                let differences = clean.world.differences(&end.world);
+                if differences.is_empty() { continue } else { differences.join("\n") }
+            }
+        };
+        report.failures.push(format!("SOPERATOR_CASE={}/{case}: {problem}", scenario.name()));
+        if matches!(choice, Choice::UntilFailure(_)) {
+            break;
+        }
+    }
+    report
+}
+
+struct End {
+    world: World,
+    writes: usize,
+    events: BTreeMap<String, usize>,
+}
+
+async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, BoxError> {
+    let schedule = match case {
+        None => Schedule::default(),
+        Some(Case::Write(number, fault)) => {
+            Schedule { writes: BTreeMap::from([(*number, *fault)]), ..Schedule::default() }
+        }
+        Some(Case::Watch(kind, number, fault)) => {
+            Schedule { watches: BTreeMap::from([(kind.clone(), (*number, *fault))]), ..Schedule::default() }
+        }
+    };
+    let namespace = scenario.namespace().await?;
+    let plain = scenario.plain_client()?;
+    let history: Arc<parking_lot::Mutex<Vec<Write>>> = Arc::default();
+    let mut injector = Arc::new(Injector::new(schedule));
+    let mut controller = Running::start(scenario, &injector, &namespace)?;
+    let mut total = 0;
+    for step in 0..scenario.steps() {
+        scenario.act(&plain, &namespace, step).await?;
+        let deadline = Instant::now() + scenario.patience();
+        let (mut quiet_since, mut seen) = (Instant::now(), usize::MAX);
+        loop {
+            if injector.crashed().is_cancelled() {
+                // The process is gone with all that it knew; a new one starts, without faults.
+                controller.kill().await;
+                history.lock().extend(injector.writes());
+                total += injector.writes().len();
+                injector = Arc::new(Injector::new(Schedule::default()));
+                controller = Running::start(scenario, &injector, &namespace)?;
+            }
+            let writes = injector.writes().len();
+            if writes != seen {
+                (seen, quiet_since) = (writes, Instant::now());
+            }
+            if quiet_since.elapsed() >= REST && scenario.is_done(&plain, &namespace, step).await? {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(
+                    format!("step {step} was not done after {} s", scenario.patience().as_secs()).into()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+    history.lock().extend(injector.writes());
+    total += injector.writes().len();
+    controller.kill().await;
+    scenario.monitor(&history.lock())?;
+    Ok(End {
+        world: scenario.world(&plain, &namespace).await?,
+        writes: total,
+        events: injector.watch_events(),
+    })
+}
+
+struct Running {
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    fn start(scenario: &dyn Scenario, injector: &Arc<Injector>, namespace: &str) -> Result<Self, BoxError> {
+        let stop = CancellationToken::new();
+        let task =
+            tokio::spawn(scenario.start(scenario.client(Arc::clone(injector))?, namespace, stop.clone()));
+        Ok(Self { stop, task })
+    }
+
+    /// Ends it as a crash would: in the middle of whatever it does.
+    async fn kill(self) {
+        self.task.abort();
+        // Watches and other tasks of its own.
+        self.stop.cancel();
+        let _ = self.task.await;
+    }
+}

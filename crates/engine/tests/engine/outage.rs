@@ -1,0 +1,156 @@
+//! The client against a server that fails, and an API server that is away for a while.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use engine::client::{self, Answer, Call, CallError, Interceptor, Next, RetryPolicy, answer};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Request, StatusCode};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::CustomResourceExt as _;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use tokio_util::sync::CancellationToken;
+
+use crate::sample::{self, Bug, Widget, WidgetSpec};
+use crate::server::config;
+
+/// Fails the first calls in one way, and counts all.
+#[derive(Debug)]
+struct Failing {
+    first: usize,
+    status: Option<StatusCode>,
+    calls: AtomicUsize,
+}
+
+impl Interceptor for Failing {
+    fn intercept<'a>(&'a self, _: &'a Call, request: Request<Body>, next: Next) -> BoxFuture<'a, Answer> {
+        async move {
+            let number = self.calls.fetch_add(1, Ordering::SeqCst);
+            match self.status {
+                Some(status) if number < self.first => Ok(answer(status, "{}")),
+                None if number < self.first => std::future::pending().await,
+                _ => next.send(request).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+async fn failing(first: usize, status: Option<StatusCode>) -> Result<(Arc<Failing>, kube::Client)> {
+    let failing = Arc::new(Failing { first, status, calls: AtomicUsize::new(0) });
+    let options = client::Options {
+        interceptor: Some(Arc::<Failing>::clone(&failing)),
+        timeout: Duration::from_millis(300),
+        list_timeout: Duration::from_millis(300),
+        retry: RetryPolicy { first_wait: Duration::from_millis(10), ..RetryPolicy::default() },
+        ..client::Options::default()
+    };
+    Ok((failing, client::connect(config().await?, options)?))
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        ..ConfigMap::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_and_applies_are_repeated_and_creates_are_not() -> Result<()> {
+    let (failing_reads, client) = failing(2, Some(StatusCode::SERVICE_UNAVAILABLE)).await?;
+    Api::<ConfigMap>::default_namespaced(client).list(&Default::default()).await?;
+    assert_eq!(failing_reads.calls.load(Ordering::SeqCst), 3);
+
+    let (failing_applies, client) = failing(2, Some(StatusCode::BAD_GATEWAY)).await?;
+    let patch = Patch::Apply(config_map("repeated"));
+    Api::<ConfigMap>::default_namespaced(client)
+        .patch("repeated", &PatchParams::apply("test"), &patch)
+        .await?;
+    assert_eq!(failing_applies.calls.load(Ordering::SeqCst), 3);
+
+    let (failing_creates, client) = failing(1, Some(StatusCode::SERVICE_UNAVAILABLE)).await?;
+    let created = Api::<ConfigMap>::default_namespaced(client)
+        .create(&PostParams::default(), &config_map("once"))
+        .await;
+    assert!(created.is_err());
+    assert_eq!(failing_creates.calls.load(Ordering::SeqCst), 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_tries_are_all() -> Result<()> {
+    let (calls, client) = failing(100, Some(StatusCode::TOO_MANY_REQUESTS)).await?;
+    assert!(Api::<ConfigMap>::default_namespaced(client).list(&Default::default()).await.is_err());
+    assert_eq!(calls.calls.load(Ordering::SeqCst), 3);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_never_answers_is_a_timeout_that_names_the_call() -> Result<()> {
+    let (_, client) = failing(100, None).await?;
+    let created = Api::<ConfigMap>::default_namespaced(client)
+        .create(&PostParams::default(), &config_map("silent"))
+        .await;
+    let kube::Error::Service(error) = created.err().context("an error")? else {
+        anyhow::bail!("another error")
+    };
+    let text = error.to_string();
+    assert!(matches!(error.downcast_ref(), Some(CallError::Timeout { .. })), "{text}");
+    assert!(text.contains("create configmaps in default"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_of_the_api_server_work_goes_on_within_ten_seconds() -> Result<()> {
+    // A server of its own, because it is stopped.
+    let plane = rig::ControlPlane::start().await?;
+    crate::server::install(&plane, &Widget::crd()).await?;
+    let namespace = plane.namespace("outage").await?;
+    let client = client::connect(crate::server::config_of(&plane).await?, client::Options::default())?;
+    let stop = CancellationToken::new();
+    tokio::spawn(sample::run(client, namespace.name().into(), stop.clone(), Bug::None));
+    let widgets = namespace.api::<Widget>();
+    let applied = async |name: &str| -> Result<()> {
+        for _ in 0..600 {
+            let status = widgets.get(name).await?.status.unwrap_or_default();
+            if engine::condition::is_true(&status.conditions, "Applied") {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        anyhow::bail!("{name} was not applied within 30 s")
+    };
+    widgets.create(&PostParams::default(), &Widget::new("before", WidgetSpec::default())).await?;
+    applied("before").await?;
+    plane.pause_api_server(outage()).await?;
+    let back = Instant::now();
+    widgets.create(&PostParams::default(), &Widget::new("after", WidgetSpec::default())).await?;
+    applied("after").await?;
+    assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
+    stop.cancel();
+    Ok(())
+}
+
+/// Ten seconds in `make test`, two minutes in `make soak`.
+fn outage() -> Duration {
+    Duration::from_secs(if std::env::var_os("SOPERATOR_SOAK").is_some() { 120 } else { 10 })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_right_is_told_with_verb_group_resource_and_account() -> Result<()> {
+    let mut config = config().await?;
+    config.auth_info.impersonate = Some("system:serviceaccount:slurm:operator".into());
+    let client = client::connect(config, client::Options::default())?;
+    let sets: Api<k8s_openapi::api::apps::v1::StatefulSet> = Api::namespaced(client, "slurm");
+    let error = sets.list(&Default::default()).await.err().context("an error")?;
+    let text = engine::error::chain(&error);
+    for part in ["system:serviceaccount:slurm:operator", "cannot list", "statefulsets", "\"apps\""] {
+        assert!(text.contains(part), "{part} is missing in: {text}");
+    }
+    assert_eq!(engine::error::category_of(&error), "forbidden");
+    Ok(())
+}
