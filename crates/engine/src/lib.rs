@@ -1,6 +1,7 @@
 //! The one careful way to talk to Kubernetes: a client that repeats only what is safe, caches that lose no event, a
 //! controller runtime, and apply that writes nothing needlessly.
 
+pub mod admission;
 pub mod apply;
 pub mod cache;
 pub mod client;

@@ -1,0 +1,6 @@
+//! The admission server, asked by a real API server.
+
+mod certificates;
+mod place;
+mod reviews;
+mod wire;
