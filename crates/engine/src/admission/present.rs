@@ -131,3 +131,89 @@ fn together(old: Option<&Bundle>, new: Option<&Bundle>) -> Option<Bundle> {
         (_, new) => new.cloned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::rotation::{Content, Data, Policy, Step};
+    use super::*;
+
+    /// A certificate of a new authority.
+    fn material(lifetime: u64) -> Material {
+        let mut data = Data::new();
+        let lifetime = Duration::from_secs(lifetime);
+        let policy = Policy {
+            authority_lifetime: lifetime,
+            serving_lifetime: lifetime,
+            ..Policy::for_names(vec!["a.b.svc".into()])
+        };
+        Content::read(&data).take(Step::Start, &policy, &mut data, Timestamp::now()).unwrap();
+        Material::read(&data).unwrap()
+    }
+
+    struct Parts {
+        served: Arc<Served>,
+        materials: watch::Sender<Option<Material>>,
+        wanted: watch::Receiver<Option<Bundle>>,
+        published: watch::Sender<Option<Bundle>>,
+    }
+
+    impl Parts {
+        /// A presenter that serves `first`, whose authority is published.
+        async fn serving(first: &Material) -> Self {
+            let served = Arc::new(Served::default());
+            let presenter = Presenter {
+                served: Arc::clone(&served),
+                ready: watch::Sender::new(false),
+                metrics: AdmissionMetrics::default(),
+                grace: Duration::from_secs(60),
+            };
+            let (materials, to_present) = watch::channel(Some(first.clone()));
+            let (wants, wanted) = watch::channel(None);
+            let (published, is_published) = watch::channel(first.bundle().cloned());
+            tokio::spawn(presenter.run(to_present, wants, is_published));
+            let parts = Self { served, materials, wanted, published };
+            assert!(parts.serves(first, 1).await, "the first certificate is served at once");
+            parts
+        }
+
+        /// Whether `material` is served some seconds later.
+        async fn serves(&self, material: &Material, seconds: u64) -> bool {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            self.served.key.load_full().is_some_and(|key| Arc::ptr_eq(&key, material.key()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_of_a_new_authority_is_served_when_it_is_published_and_has_settled() {
+        let (old, new) = (material(1000), material(1000));
+        let parts = Parts::serving(&old).await;
+        parts.materials.send_replace(Some(new.clone()));
+        assert!(parts.serves(&old, 100).await, "not published");
+        let both = old.bundle().unwrap().union(new.bundle().unwrap());
+        assert_eq!(parts.wanted.borrow().as_ref(), Some(&both), "both are wanted until then");
+        parts.published.send_replace(Some(both));
+        assert!(parts.serves(&old, 9).await, "not settled");
+        assert!(parts.serves(&new, 2).await);
+        assert_eq!(parts.wanted.borrow().as_ref(), new.bundle(), "the old one is not wanted any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_certificate_does_not_wait_longer_than_the_old_one_works() {
+        let (old, new) = (material(50), material(1000));
+        let parts = Parts::serving(&old).await;
+        parts.materials.send_replace(Some(new.clone()));
+        assert!(parts.serves(&old, 40).await);
+        assert!(parts.serves(&new, 11).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_gives_way_to_something_newer() {
+        let (old, skipped, new) = (material(1000), material(1000), material(1000));
+        let parts = Parts::serving(&old).await;
+        parts.materials.send_replace(Some(skipped.clone()));
+        assert!(parts.serves(&old, 5).await);
+        parts.materials.send_replace(Some(new.clone()));
+        parts.published.send_replace(Some(skipped.bundle().unwrap().union(new.bundle().unwrap())));
+        assert!(parts.serves(&new, 11).await);
+    }
+}
