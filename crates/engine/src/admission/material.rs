@@ -87,3 +87,54 @@ impl Material {
         self.key.cert == other.key.cert && self.bundle == other.bundle
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::super::rotation::{Content, Policy, Step};
+    use super::*;
+
+    fn data() -> Data {
+        let mut data = Data::new();
+        let policy = Policy::for_service("webhook", "ns");
+        Content::read(&data).take(Step::Start, &policy, &mut data, Timestamp::now()).unwrap();
+        data
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_used_says_which_key_is_wrong_and_why() {
+        let problem = |change: &dyn Fn(&mut Data)| {
+            let mut data = data();
+            change(&mut data);
+            Material::read(&data).unwrap_err().to_string()
+        };
+        assert_eq!(
+            problem(&|data| {
+                data.remove(KEY);
+            }),
+            "the key tls.key is missing"
+        );
+        let rubbish = || ByteString(b"rubbish".to_vec());
+        let text = problem(&|data| {
+            data.insert(CERTIFICATE.into(), rubbish());
+        });
+        assert_eq!(text, "tls.crt cannot be read: it holds no certificate");
+        let text = problem(&|data| {
+            data.insert(CA_BUNDLE.into(), rubbish());
+        });
+        assert_eq!(text, "ca.crt cannot be read: it holds no certificate");
+        let other = self::data()[KEY].clone();
+        let text = problem(&|data| {
+            data.insert(KEY.into(), other.clone());
+        });
+        assert!(text.starts_with("tls.key is not the key of the first certificate in tls.crt"), "{text}");
+    }
+
+    #[test]
+    fn without_authorities_a_secret_can_be_served_all_the_same() {
+        let mut data = data();
+        data.remove(CA_BUNDLE);
+        assert_eq!(Material::read(&data).unwrap().bundle(), None);
+    }
+}

@@ -3,4 +3,5 @@
 mod certificates;
 mod place;
 mod reviews;
+mod rights;
 mod wire;

@@ -109,10 +109,11 @@ impl Place {
         Ok(Self { namespace: server().await?.namespace(prefix).await? })
     }
 
-    /// A client as the operator has it.
-    pub async fn engine_client(&self) -> Result<Client> {
+    /// A client as the operator has it, in the name of `user` if there is one.
+    async fn engine_client(&self, user: Option<&str>) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(server().await?.kubeconfig())?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.auth_info.impersonate = user.map(ToString::to_string);
         Ok(engine::client::connect(config, engine::client::Options::default())?)
     }
 
@@ -144,11 +145,15 @@ impl Place {
     }
 
     pub async fn start(&self, options: Options) -> Result<Running> {
+        self.start_as(None, options).await
+    }
+
+    pub async fn start_as(&self, user: Option<&str>, options: Options) -> Result<Running> {
         let metrics = options.metrics.clone();
         let admission = Admission::bind(options).await?;
         let (address, mut ready) = (admission.address(), admission.ready());
         let stop = CancellationToken::new();
-        let task = tokio::spawn(admission.run(self.engine_client().await?, webhooks(), stop.clone()));
+        let task = tokio::spawn(admission.run(self.engine_client(user).await?, webhooks(), stop.clone()));
         tokio::time::timeout(Duration::from_secs(20), ready.wait_for(|ready| *ready)).await??;
         let guard = stop.clone().drop_guard();
         Ok(Running { address, metrics, stop, task, _guard: guard })
