@@ -180,15 +180,10 @@ impl JobState {
 
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = self.base.iter().map(|base| base.name());
-        let words = base.chain(self.flags().map(JobFlag::name)).chain(self.unknown());
-        for (number, word) in words.enumerate() {
-            if number > 0 {
-                f.write_str("+")?;
-            }
-            f.write_str(word)?;
-        }
-        Ok(())
+        let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
+        words.extend(self.flags().map(JobFlag::name));
+        words.extend(self.unknown());
+        f.write_str(&words.join("+"))
     }
 }
 

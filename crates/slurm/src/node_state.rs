@@ -191,15 +191,10 @@ impl NodeState {
 
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let base = self.base.iter().map(|base| base.name());
-        let words = base.chain(self.flags().map(NodeFlag::name)).chain(self.unknown());
-        for (number, word) in words.enumerate() {
-            if number > 0 {
-                f.write_str("+")?;
-            }
-            f.write_str(word)?;
-        }
-        Ok(())
+        let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
+        words.extend(self.flags().map(NodeFlag::name));
+        words.extend(self.unknown());
+        f.write_str(&words.join("+"))
     }
 }
 
