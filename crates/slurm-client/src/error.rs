@@ -68,14 +68,17 @@ pub enum Error {
     /// The server and we have no version of the API in common.
     #[error(
         "slurmrestd offers the API versions {offer}, but {} to {} are needed; use another version of Slurm or of this program",
-        ApiVersion::OLDEST, ApiVersion::NEWEST
+        ApiVersion::OLDEST,
+        ApiVersion::NEWEST
     )]
     UnsupportedVersion {
         /// What the server offers.
         offer: Offer,
     },
     /// The version of the API that the server offers cannot do this.
-    #[error("{call} needs version {needed} of the REST API, but slurmrestd offers {offered} at most; use a newer Slurm")]
+    #[error(
+        "{call} needs version {needed} of the REST API, but slurmrestd offers {offered} at most; use a newer Slurm"
+    )]
     NotOffered {
         /// What was asked.
         call: &'static str,
@@ -93,7 +96,9 @@ pub enum Error {
         limit: usize,
     },
     /// The answer makes no sense.
-    #[error("slurmrestd sent an answer (status {status}) that cannot be read: {reason}; it begins with `{body}`")]
+    #[error(
+        "slurmrestd sent an answer (status {status}) that cannot be read: {reason}; it begins with `{body}`"
+    )]
     BadAnswer {
         /// The status of the answer.
         status: u16,

@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example() {
-        for text in ["", "a:6820", "ftp://a", "http://", "unix:run", "http://u:p@a", "http://a?x=1", "/run/x"] {
+        for text in ["", "a:6820", "ftp://a", "http://", "unix:run", "http://u:p@a", "http://a?x=1", "/run/x"]
+        {
             let error = text.parse::<Server>().unwrap_err().to_string();
             assert!(error.contains("write http://HOST:6820"), "{text}: {error}");
         }

@@ -135,8 +135,8 @@ impl MintedToken {
         let key = match &self.key {
             KeySource::Key(key) => key.clone(),
             KeySource::File(path) => {
-                let bytes = std::fs::read(path)
-                    .map_err(|error| TokenProblem::File { path: path.clone(), error })?;
+                let bytes =
+                    std::fs::read(path).map_err(|error| TokenProblem::File { path: path.clone(), error })?;
                 Key::from_bytes(KeyKind::Jwt, bytes)?
             }
         };
@@ -203,9 +203,8 @@ mod tests {
     fn a_token_is_used_for_four_fifths_of_its_life_and_then_made_anew() {
         let now = Arc::new(AtomicU64::new(1000));
         let clock = Arc::clone(&now);
-        let provider =
-            MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100))
-                .with_clock(move || clock.load(Ordering::Relaxed));
+        let provider = MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100))
+            .with_clock(move || clock.load(Ordering::Relaxed));
         let first = provider.token().unwrap();
         now.store(1079, Ordering::Relaxed);
         assert_eq!(provider.token().unwrap(), first);
@@ -219,9 +218,8 @@ mod tests {
     fn a_clock_that_was_set_back_makes_a_new_token() {
         let now = Arc::new(AtomicU64::new(1000));
         let clock = Arc::clone(&now);
-        let provider =
-            MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100))
-                .with_clock(move || clock.load(Ordering::Relaxed));
+        let provider = MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100))
+            .with_clock(move || clock.load(Ordering::Relaxed));
         let first = provider.token().unwrap();
         now.store(500, Ordering::Relaxed);
         assert_ne!(provider.token().unwrap(), first);
@@ -258,8 +256,7 @@ mod tests {
 
     #[test]
     fn no_secret_is_printed() {
-        let provider =
-            MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100));
+        let provider = MintedToken::new(KeySource::Key(key(1)), "slurm", "test", Duration::from_secs(100));
         let token = provider.token().unwrap();
         let text = String::from_utf8(token.expose().to_vec()).unwrap();
         for shown in [format!("{provider:?}"), format!("{:?}", StaticToken::new(&text))] {

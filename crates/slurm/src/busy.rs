@@ -292,7 +292,10 @@ mod tests {
     fn a_drained_node_without_jobs_is_free() {
         assert_eq!(judged("IDLE+DRAIN", &[]), Occupancy::Free);
         assert_eq!(judged("DOWN+DRAIN+NOT_RESPONDING", &[]), Occupancy::Free);
-        assert_eq!(judged("IDLE+DRAIN", &[job(1, "COMPLETED", "w-1"), job(2, "PENDING", "")]), Occupancy::Free);
+        assert_eq!(
+            judged("IDLE+DRAIN", &[job(1, "COMPLETED", "w-1"), job(2, "PENDING", "")]),
+            Occupancy::Free
+        );
     }
 
     #[test]
@@ -318,13 +321,17 @@ mod tests {
                 let busy = judged(node, &[job(7, state, "w-[0-3]")]);
                 assert_eq!(busy, Occupancy::Busy(Reason::Job(JobId(7))), "{state} on {node}");
             }
-            assert_eq!(judged("IDLE+DRAIN", &[job(7, state, "w-[2-3]")]), Occupancy::Free, "{state} elsewhere");
+            assert_eq!(
+                judged("IDLE+DRAIN", &[job(7, state, "w-[2-3]")]),
+                Occupancy::Free,
+                "{state} elsewhere"
+            );
         }
     }
 
     #[test]
     fn the_nodes_own_state_makes_it_busy_without_any_job() {
-        for state in ["ALLOCATED", "MIXED", "ALLOCATED+DRAIN", "MIXED+DRAIN", "IDLE+DRAIN+COMPLETING"] {
+        for state in ["ALLOCATED", "MIXED", "ALLOCATED+DRAIN", "MIXED+DRAIN", "IDLE+COMPLETING+DRAIN"] {
             assert_eq!(judged(state, &[]), Occupancy::Busy(Reason::State(state.into())));
         }
     }

@@ -181,7 +181,7 @@ impl JobState {
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
-        words.extend(self.flags().map(JobFlag::name));
+        words.extend(self.flags().map(|flag| flag.name()));
         words.extend(self.unknown());
         f.write_str(&words.join("+"))
     }

@@ -46,7 +46,9 @@ impl KeyKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// It has the wrong length.
-    #[error("the {kind} has {found} bytes, but needs {least} to {most}; make a new one, or check that the file is whole")]
+    #[error(
+        "the {kind} has {found} bytes, but needs {least} to {most}; make a new one, or check that the file is whole"
+    )]
     Length {
         /// Which key.
         kind: &'static str,
@@ -134,7 +136,10 @@ mod tests {
     #[test]
     fn a_key_of_the_wrong_length_is_refused_with_what_to_do() {
         let error = Key::from_bytes(KeyKind::Jwt, vec![1, 2, 3]).unwrap_err().to_string();
-        assert!(error.starts_with("the JWT key has 3 bytes, but needs 32 to 65536; make a new one"), "{error}");
+        assert!(
+            error.starts_with("the JWT key has 3 bytes, but needs 32 to 65536; make a new one"),
+            "{error}"
+        );
         assert!(Key::from_bytes(KeyKind::Munge, vec![7; 2000]).is_err());
     }
 

@@ -192,7 +192,7 @@ impl NodeState {
 impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
-        words.extend(self.flags().map(NodeFlag::name));
+        words.extend(self.flags().map(|flag| flag.name()));
         words.extend(self.unknown());
         f.write_str(&words.join("+"))
     }

@@ -199,10 +199,7 @@ mod tests {
         let signed = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0\
                       dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
         let signature = hmac(&key, signed).unwrap().finalize().into_bytes();
-        assert_eq!(
-            BASE64_URL_SAFE_NO_PAD.encode(signature),
-            "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-        );
+        assert_eq!(BASE64_URL_SAFE_NO_PAD.encode(signature), "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
     }
 
     #[test]

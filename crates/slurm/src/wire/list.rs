@@ -1,5 +1,7 @@
 //! Reads an answer with a list, while it arrives.
 
+use std::marker::PhantomData;
+
 use super::{Envelope, SplitError, Splitter};
 use crate::Interner;
 
@@ -44,12 +46,12 @@ pub enum DecodeError {
     TooMany(usize),
 }
 
-/// An answer that was read.
+/// What stands around a list that was read.
 #[derive(Debug)]
-pub struct List<R> {
-    /// The records; none if the answer has no list.
-    pub records: Option<Vec<R>>,
-    /// What stands around them.
+pub struct ListEnd {
+    /// Whether the answer has the list. Without it, "no records" means nothing.
+    pub has_list: bool,
+    /// What stands around it.
     pub envelope: Envelope,
 }
 
@@ -60,18 +62,21 @@ pub struct List<R> {
 /// use slurm::{Interner, Node};
 ///
 /// let mut interner = Interner::default();
+/// let mut nodes = Vec::new();
 /// let mut decoder = ListDecoder::<Node>::new();
 /// for piece in [&br#"{"nodes": [{"name": "a", "sta"#[..], br#"te": ["IDLE"]}]}"#] {
-///     decoder.feed(piece, &mut interner)?;
+///     decoder.feed(piece, &mut interner, &mut |node| nodes.push(node))?;
 /// }
-/// let list = decoder.finish()?;
-/// assert_eq!(list.records.unwrap()[0].state.to_string(), "IDLE");
+/// let end = decoder.finish()?;
+/// assert!(end.has_list && end.envelope.errors.is_empty());
+/// assert_eq!(nodes[0].state.to_string(), "IDLE");
 /// # Ok::<(), slurm::wire::DecodeError>(())
 /// ```
 #[derive(Debug)]
 pub struct ListDecoder<R> {
     splitter: Splitter,
-    records: Vec<R>,
+    count: usize,
+    record: PhantomData<fn() -> R>,
 }
 
 impl<R: Record> Default for ListDecoder<R> {
@@ -83,26 +88,33 @@ impl<R: Record> Default for ListDecoder<R> {
 impl<R: Record> ListDecoder<R> {
     /// Begins an answer.
     pub fn new() -> Self {
-        Self { splitter: Splitter::new(R::LIST), records: Vec::new() }
+        Self { splitter: Splitter::new(R::LIST), count: 0, record: PhantomData }
     }
 
-    /// Takes the next piece.
-    pub fn feed(&mut self, piece: &[u8], interner: &mut Interner) -> Result<(), DecodeError> {
+    /// Takes the next piece, and hands out the records that end in it.
+    ///
+    /// After an error nothing that was handed out counts: the list is not complete.
+    pub fn feed(
+        &mut self,
+        piece: &[u8],
+        interner: &mut Interner,
+        on_record: &mut dyn FnMut(R),
+    ) -> Result<(), DecodeError> {
         let mut failed = None;
-        let records = &mut self.records;
+        let count = &mut self.count;
         self.splitter.feed(piece, &mut |json| {
             if failed.is_some() {
                 return;
             }
-            if records.len() == MAX_RECORDS {
+            if *count == MAX_RECORDS {
                 failed = Some(DecodeError::TooMany(MAX_RECORDS));
                 return;
             }
+            *count += 1;
             match R::decode(json, interner) {
-                Ok(record) => records.push(record),
+                Ok(record) => on_record(record),
                 Err(error) => {
-                    let number = records.len() + 1;
-                    failed = Some(DecodeError::Record { list: R::LIST, number, error });
+                    failed = Some(DecodeError::Record { list: R::LIST, number: *count, error });
                 }
             }
         })?;
@@ -110,11 +122,11 @@ impl<R: Record> ListDecoder<R> {
     }
 
     /// Ends the answer.
-    pub fn finish(self) -> Result<List<R>, DecodeError> {
+    pub fn finish(self) -> Result<ListEnd, DecodeError> {
         let rest = self.splitter.finish()?;
         let envelope = Envelope::decode(&rest.envelope)
             .map_err(|error| DecodeError::Envelope { list: R::LIST, error })?;
-        Ok(List { records: rest.has_list.then_some(self.records), envelope })
+        Ok(ListEnd { has_list: rest.has_list, envelope })
     }
 }
 
@@ -123,17 +135,18 @@ mod tests {
     use super::*;
     use crate::Node;
 
-    fn read(json: &str) -> Result<List<Node>, DecodeError> {
+    fn read(json: &str) -> Result<(Vec<Node>, ListEnd), DecodeError> {
+        let mut nodes = Vec::new();
         let mut decoder = ListDecoder::<Node>::new();
-        decoder.feed(json.as_bytes(), &mut Interner::default())?;
-        decoder.finish()
+        decoder.feed(json.as_bytes(), &mut Interner::default(), &mut |node| nodes.push(node))?;
+        Ok((nodes, decoder.finish()?))
     }
 
     #[test]
     fn an_empty_list_is_not_a_missing_one() {
-        assert_eq!(read(r#"{"nodes": []}"#).unwrap().records, Some(vec![]));
-        assert_eq!(read(r#"{"errors": []}"#).unwrap().records, None);
-        assert_eq!(read(r#"{"nodes": null}"#).unwrap().records, None);
+        assert!(read(r#"{"nodes": []}"#).unwrap().1.has_list);
+        assert!(!read(r#"{"errors": []}"#).unwrap().1.has_list);
+        assert!(!read(r#"{"nodes": null}"#).unwrap().1.has_list);
     }
 
     #[test]
@@ -146,7 +159,7 @@ mod tests {
     fn the_envelope_is_read_wherever_it_stands() {
         let before = read(r#"{"errors": [{"error_number": 5}], "nodes": [{}]}"#).unwrap();
         let after = read(r#"{"nodes": [{}], "errors": [{"error_number": 5}]}"#).unwrap();
-        assert_eq!(before.envelope, after.envelope);
-        assert_eq!(before.envelope.errors.len(), 1);
+        assert_eq!(before.1.envelope, after.1.envelope);
+        assert_eq!(before.1.envelope.errors.len(), 1);
     }
 }

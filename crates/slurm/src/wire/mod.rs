@@ -19,9 +19,9 @@ mod splitter;
 mod submit;
 mod text;
 
-pub use envelope::{Envelope, SlurmError, SlurmWarning};
 pub use diag::decode_diag;
-pub use list::{DecodeError, List, ListDecoder, Record};
+pub use envelope::{Envelope, SlurmError, SlurmWarning};
+pub use list::{DecodeError, ListDecoder, ListEnd, Record};
 pub use node::encode_node_update;
 pub use offer::OfferScanner;
 pub use reservation::encode_reservation;

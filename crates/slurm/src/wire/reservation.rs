@@ -47,17 +47,8 @@ impl Record for Reservation {
 
 /// The body of `POST reservation`.
 pub fn encode_reservation(request: &ReservationRequest) -> Value {
-    let ReservationRequest {
-        name,
-        nodes,
-        start_time,
-        duration,
-        flags,
-        users,
-        accounts,
-        partition,
-        comment,
-    } = request;
+    let ReservationRequest { name, nodes, start_time, duration, flags, users, accounts, partition, comment } =
+        request;
     let mut body = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
