@@ -62,6 +62,8 @@ pub enum Error {
     Refused {
         /// What was asked.
         call: &'static str,
+        /// The HTTP status; versions of Slurm differ in it.
+        status: u16,
         /// What Slurm says.
         errors: Vec<SlurmError>,
     },

@@ -11,8 +11,6 @@ use crate::transport::Arriving;
 /// Answers that are no lists, and error pages, are no longer than this.
 const MAX_BODY: usize = 16 << 20;
 
-/// Slurm's numbers for "there is none": job, node, partition, reservation.
-const ABSENT: [u64; 2] = [2017, 2018];
 /// slurmctld does not believe the token.
 const PROTOCOL_AUTHENTICATION: u64 = 1007;
 /// The numbers of the authentication plugins.
@@ -80,7 +78,7 @@ impl Client {
             return Ok(Answer::Empty);
         }
         let end = decoder.finish().map_err(|error| self.unreadable(&error, &beginning))?;
-        self.check(call, &end.envelope)?;
+        self.check(call, StatusCode::OK, &end.envelope)?;
         Ok(Answer::Content(end))
     }
 
@@ -92,23 +90,24 @@ impl Client {
             status if status.is_success() => {}
             _ => return Err(self.refusal(call, arriving).await),
         }
-        let status = arriving.status().as_u16();
+        let status = arriving.status();
         let body = arriving.body(MAX_BODY).await?;
         if body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Answer::Empty);
         }
-        let envelope = Envelope::decode(&body).map_err(|error| Error::bad_answer(status, error, &body))?;
-        self.check(call, &envelope)?;
+        let envelope =
+            Envelope::decode(&body).map_err(|error| Error::bad_answer(status.as_u16(), error, &body))?;
+        self.check(call, status, &envelope)?;
         Ok(Answer::Content(body))
     }
 
     /// Slurm reports errors with status 200 too.
-    fn check(&self, call: &Call, envelope: &Envelope) -> Result<(), Error> {
+    fn check(&self, call: &Call, status: StatusCode, envelope: &Envelope) -> Result<(), Error> {
         self.note_release(envelope);
-        if envelope.errors.is_empty() { Ok(()) } else { Err(self.refused(call, &envelope.errors)) }
+        if envelope.errors.is_empty() { Ok(()) } else { Err(self.refused(call, status, &envelope.errors)) }
     }
 
-    fn refused(&self, call: &Call, errors: &[SlurmError]) -> Error {
+    fn refused(&self, call: &Call, status: StatusCode, errors: &[SlurmError]) -> Error {
         let authentication = errors
             .iter()
             .find(|error| error.number == PROTOCOL_AUTHENTICATION || AUTHENTICATION.contains(&error.number));
@@ -116,7 +115,7 @@ impl Client {
             self.shared.tokens.refused();
             return Error::Unauthorised { reason: error.to_string() };
         }
-        Error::Refused { call: call.name, errors: errors.to_vec() }
+        Error::Refused { call: call.name, status: status.as_u16(), errors: errors.to_vec() }
     }
 
     /// What an answer with a status of failure means.
@@ -135,14 +134,13 @@ impl Client {
             return Error::Unauthorised { reason };
         }
         let errors = envelope.map(|envelope| envelope.errors).unwrap_or_default();
-        let known = errors.iter().any(|error| error.number != 0);
-        if status == StatusCode::NOT_FOUND && !is_absence(&errors) {
-            // The path is not there: perhaps another version of Slurm answers now.
+        if !errors.is_empty() {
+            return self.refused(call, status, &errors);
+        }
+        if status == StatusCode::NOT_FOUND {
+            // slurmrestd answers an unknown path with plain text. Perhaps another version of Slurm is there now.
             self.forget_version();
             return Error::NoSuchPath { path: call.path.clone() };
-        }
-        if known || !errors.is_empty() {
-            return self.refused(call, &errors);
         }
         Error::bad_answer(status.as_u16(), "it is no answer of Slurm", &body)
     }
@@ -156,13 +154,19 @@ impl Client {
     }
 }
 
-fn is_absence(errors: &[SlurmError]) -> bool {
-    errors.iter().any(|error| ABSENT.contains(&error.number))
-}
-
 /// Whether Slurm refused because the thing is not there.
 pub(super) fn says_absent(error: &Error) -> bool {
-    matches!(error, Error::Refused { errors, .. } if is_absence(errors))
+    const JOB: u64 = 2017;
+    const NODE: u64 = 2018;
+    const RESERVATION: u64 = 2053;
+    [JOB, NODE, RESERVATION].iter().any(|number| error.is_refused_with(*number))
+}
+
+/// Whether Slurm says that there is no such node: it found none, without any error, and calls that an error.
+///
+/// A lookup that fails for another reason has that reason's number.
+pub(super) fn says_no_such_node(error: &Error) -> bool {
+    matches!(error, Error::Refused { status: 200, errors, .. } if errors.iter().all(|error| error.number == 0))
 }
 
 /// Whether Slurm refused because nothing has changed since `update_time`.

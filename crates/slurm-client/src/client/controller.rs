@@ -6,7 +6,7 @@ use slurm::{
     Reservation, ReservationRequest, Submission, Submitted,
 };
 
-use super::answer::{Answer, Lookup, says_absent};
+use super::answer::{Answer, Lookup, says_absent, says_no_such_node};
 use super::{Call, Client, Repeat, segment};
 use crate::error::Error;
 
@@ -30,7 +30,10 @@ impl Client {
     /// One node.
     pub async fn node(&self, name: &str) -> Result<Lookup<Node>, Error> {
         let call = Call::get("a node", format!("node/{}", segment(name)));
-        self.look_up(&call, |node: &Node| *node.name == *name).await
+        match self.look_up(&call, |node: &Node| *node.name == *name).await {
+            Err(error) if says_no_such_node(&error) => Ok(Lookup::Absent),
+            other => other,
+        }
     }
 
     /// Changes a node. It is sent again only if it never arrived.
@@ -62,9 +65,17 @@ impl Client {
         }
     }
 
-    /// Cancels a job.
+    /// Cancels a job. One that is over counts as done.
+    ///
+    /// Before v0.0.42 Slurm does not tell that there is no such job.
     pub async fn cancel(&self, id: JobId) -> Result<Lookup<()>, Error> {
-        self.act(&Call::delete("the end of a job", format!("job/{id}"))).await
+        let call = Call::delete("the end of a job", format!("job/{id}"));
+        match self.repeat(call.repeat, || self.read_object(&call)).await {
+            Ok(Answer::Content(body)) if wire::says_no_such_job(&body) => Ok(Lookup::Absent),
+            Ok(_) => Ok(Lookup::Found(())),
+            Err(error) if says_absent(&error) => Ok(Lookup::Absent),
+            Err(error) => Err(error),
+        }
     }
 
     /// Every partition.
@@ -98,9 +109,6 @@ impl Client {
     pub async fn delete_reservation(&self, name: &str) -> Result<Lookup<()>, Error> {
         const NAME: &str = "the end of a reservation";
         self.needs(NAME, ApiVersion::RESERVATIONS).await?;
-        if self.reservation(name).await? == Lookup::Absent {
-            return Ok(Lookup::Absent);
-        }
         self.act(&Call::delete(NAME, format!("reservation/{}", segment(name)))).await
     }
 

@@ -1,7 +1,7 @@
 //! The lists of nodes and jobs, for the poller and for everyone else.
 
 use slurm::wire::{ListEnd, Record};
-use slurm::{Interner, Job, Node};
+use slurm::{ApiVersion, Interner, Job, Node};
 
 use super::answer::{Answer, says_unchanged};
 use super::{Call, Client};
@@ -49,7 +49,9 @@ impl Client {
         on_job: &mut (dyn FnMut(Job) + Send),
     ) -> Result<JobsRead, Error> {
         if let Some(since) = since {
-            let call = Call::list("the changes of jobs", format!("jobs/?update_time={since}"));
+            // The oldest versions want the word for Unix time before the number, newer ones only the number.
+            let uts = if self.version().await? < ApiVersion::new(42) { "uts" } else { "" };
+            let call = Call::list("the changes of jobs", format!("jobs/?update_time={uts}{since}"));
             let mut count = 0;
             let mut counting = |job| {
                 count += 1;

@@ -26,5 +26,5 @@ pub use node::encode_node_update;
 pub use offer::OfferScanner;
 pub use reservation::encode_reservation;
 pub use splitter::{MAX_ENVELOPE, MAX_RECORD, Rest, SplitError, Splitter};
-pub use submit::{decode_submitted, encode_submission};
+pub use submit::{decode_submitted, encode_submission, says_no_such_job};
 pub use text::{Csv, Switch, Text};

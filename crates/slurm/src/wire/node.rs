@@ -68,12 +68,18 @@ impl Record for Node {
     fn decode(json: &[u8], interner: &mut Interner) -> Result<Self, serde_json::Error> {
         let wire: Wire<'_> = serde_json::from_slice(json)?;
         let mut text = |text: &str| interner.text(text);
+        // Before v0.0.45 a node without a reason says "root" all the same.
+        let (reason_user, reason_time) = if wire.reason.is_empty() {
+            (Text::default(), 0)
+        } else {
+            (wire.reason_set_by_user, wire.reason_changed_at.or_zero())
+        };
         Ok(Self {
             name: text(&wire.name),
             state: wire.state,
             reason: text(&wire.reason),
-            reason_time: wire.reason_changed_at.or_zero(),
-            reason_user: text(&wire.reason_set_by_user),
+            reason_time,
+            reason_user: text(&reason_user),
             comment: text(&wire.comment),
             extra: text(&wire.extra),
             address: text(&wire.address),

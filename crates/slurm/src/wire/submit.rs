@@ -32,6 +32,7 @@ pub fn encode_submission(submission: &Submission) -> Value {
             job.insert(key.into(), value);
         }
     };
+    put("script", Some(script.clone().into()));
     put("current_working_directory", Some(working_directory.clone().into()));
     put("environment", Some(environment.clone().into()));
     put("name", name.clone().map(Into::into));
@@ -47,7 +48,7 @@ pub fn encode_submission(submission: &Submission) -> Value {
     put("standard_output", standard_output.clone().map(Into::into));
     put("standard_error", standard_error.clone().map(Into::into));
     put("comment", comment.clone().map(Into::into));
-    json!({ "script": script, "job": job })
+    json!({ "job": job })
 }
 
 /// Reads the answer to `POST job/submit`; none if it names no job.
@@ -64,12 +65,34 @@ pub fn decode_submitted(json: &[u8]) -> Result<Option<Submitted>, serde_json::Er
     Ok(id.map(|id| Submitted { id: JobId(id), message: wire.job_submit_user_msg.into() }))
 }
 
+/// Whether the answer to `DELETE job/{id}` says that there is no such job. It has status 200 and no errors all the same.
+pub fn says_no_such_job(json: &[u8]) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Wire {
+        status: Vec<Status>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Status {
+        error: Code,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Code {
+        code: Number,
+    }
+    const INVALID_JOB_ID: u64 = 2017;
+    let wire: Wire = serde_json::from_slice(json).unwrap_or_default();
+    wire.status.iter().any(|status| status.error.code == Number::Value(INVALID_JOB_ID))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_submission_has_its_script_beside_the_job() {
+    fn a_submission_sends_only_what_was_asked_for() {
         let submission = Submission {
             script: "#!/bin/sh\n".into(),
             working_directory: "/tmp".into(),
@@ -81,8 +104,8 @@ mod tests {
         assert_eq!(
             encode_submission(&submission),
             json!({
-                "script": "#!/bin/sh\n",
                 "job": {
+                    "script": "#!/bin/sh\n",
                     "current_working_directory": "/tmp", "environment": ["PATH=/bin"],
                     "required_nodes": ["w-[0,2]"],
                     "time_limit": {"set": true, "infinite": false, "number": 5},
