@@ -14,6 +14,7 @@ use clap_complete::Shell;
 use crate::conf;
 use crate::crds;
 use crate::role::Role;
+use crate::slurm;
 use crate::validate;
 
 /// The name of the program, whatever the file is called.
@@ -54,6 +55,8 @@ enum Command {
     Validate(validate::Args),
     /// Check Slurm's configuration files without Slurm
     Conf(conf::Args),
+    /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
+    Slurm(slurm::Args),
     /// Print a completion script for a shell
     Completion {
         /// The shell to complete for
@@ -117,6 +120,8 @@ pub(crate) enum Error {
     Invalid(usize),
     /// What was asked for cannot be done, and why.
     Refused(String),
+    /// A call to Slurm failed, or Slurm does not have what was asked for.
+    Slurm(String),
     /// A program error.
     Bug(String),
 }
@@ -143,6 +148,7 @@ impl Error {
             | Self::Unreadable(..)
             | Self::Yaml(_)
             | Self::Refused(_)
+            | Self::Slurm(_)
             | Self::Bug(_) => {
                 eprintln!("error: {self}");
                 ExitCode::from(EXIT_FAILED)
@@ -166,7 +172,7 @@ impl fmt::Display for Error {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
             Self::Invalid(count) => write!(f, "{count} errors in the files"),
-            Self::Refused(reason) | Self::Bug(reason) => write!(f, "{reason}"),
+            Self::Refused(reason) | Self::Slurm(reason) | Self::Bug(reason) => write!(f, "{reason}"),
         }
     }
 }
@@ -191,6 +197,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Slurm(args) => slurm::run(&args, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
     }
 }

@@ -6,6 +6,7 @@ mod cli;
 mod conf;
 mod crds;
 mod role;
+mod slurm;
 mod validate;
 
 use std::process::ExitCode;

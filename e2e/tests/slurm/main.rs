@@ -1,5 +1,8 @@
 //! Real Slurm daemons without Kubernetes, both versions.
 
+mod client_calls;
+mod client_cli;
+mod client_poller;
 mod conf_bad_lines;
 mod conf_controller;
 mod conf_host_lists;

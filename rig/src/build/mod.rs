@@ -195,7 +195,7 @@ fn release_program() -> Result<PathBuf> {
 }
 
 /// Builds a program of this workspace with Cargo and returns where it lies.
-pub(crate) fn cargo_program(selection: &[&str]) -> Result<PathBuf> {
+pub fn cargo_program(selection: &[&str]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--message-format", "json"])

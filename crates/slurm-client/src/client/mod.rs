@@ -178,7 +178,7 @@ impl Client {
     }
 
     /// Does `work`, and does it again after a pause while its failures allow it.
-    async fn repeat<T, F: Future<Output = Result<T, Error>>>(
+    pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(
         &self,
         repeat: Repeat,
         mut work: impl FnMut() -> F,

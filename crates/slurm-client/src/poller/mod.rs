@@ -20,7 +20,7 @@ pub use pace::Pace;
 use pace::{Outcome, Rhythm};
 pub use subscribe::{Changed, Subscription};
 
-use crate::client::{Client, JobsRead};
+use crate::client::{Client, JobsRead, Repeat};
 use crate::clock;
 use crate::error::Error;
 use crate::snapshot::{Collector, Snapshot, by_id, by_name};
@@ -100,13 +100,7 @@ impl Poller {
             wake: Notify::new(),
         });
         // The poller has its own pauses after failures.
-        let reader = Reader {
-            client: client.without_retries(),
-            pace,
-            interner: Interner::default(),
-            since: None,
-            full_read: None,
-        };
+        let reader = Reader::new(client.without_retries(), pace);
         let task = tokio::spawn(run(Arc::clone(&shared), reader));
         Self { shared, task }
     }
@@ -161,6 +155,16 @@ impl Poller {
 impl Drop for Poller {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+impl Client {
+    /// Nodes and jobs of now, for those who look once. Everyone else shares a [`Poller`].
+    pub async fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.repeat(Repeat::Transient, || async {
+            Reader::new(self.without_retries(), Pace::default()).look(None, true).await
+        })
+        .await
     }
 }
 
@@ -238,6 +242,10 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(client: Client, pace: Pace) -> Self {
+        Self { client, pace, interner: Interner::default(), since: None, full_read: None }
+    }
+
     /// Reads the nodes, then the jobs.
     async fn look(&mut self, old: Option<&Snapshot>, full: bool) -> Result<Snapshot, Error> {
         let asked = clock::now();

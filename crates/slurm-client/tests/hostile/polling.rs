@@ -13,7 +13,7 @@ use crate::server::{Reply, Server};
 
 const QUICK: Pace =
     Pace { fast: Duration::from_millis(20), slow: Duration::from_millis(100), full: Duration::from_secs(60) };
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 const DRAINED: &str =
     r#"{"nodes": [{"name": "a", "state": ["IDLE", "DRAIN"]}, {"name": "b", "state": ["IDLE"]}]}"#;
@@ -97,35 +97,47 @@ async fn after_every_kind_of_failure_the_last_snapshot_stays_and_gets_older() {
         Reply::ok(""),
         Reply::ok("{}"),
     ];
-    for (on_nodes, failure) in failures.iter().flat_map(|failure| [(true, failure), (false, failure)]) {
-        let broken = Arc::new(AtomicBool::new(false));
-        let (seen, reply) = (Arc::clone(&broken), failure.clone());
-        let server = Server::start(move |request, _| {
-            let nodes = request.contains("/nodes");
-            if seen.load(Ordering::SeqCst) && nodes == on_nodes {
-                return reply.clone();
-            }
-            Reply::ok(if nodes { DRAINED.to_owned() } else { jobs("RUNNING") })
-        })
-        .await;
-        let poller = Poller::start(client(&server), QUICK);
-        let before = poller.refresh(SOON).await.unwrap();
-        broken.store(true, Ordering::SeqCst);
-        // A refresh asks for the full list, so that no "as before" can hide the failure.
-        let refreshed = poller.refresh(Duration::from_millis(1500)).await;
-        assert!(refreshed.is_err(), "{failure:?}: {refreshed:?}");
-        until("two failures", || poller.health().failures >= 2).await;
-        let after = poller.latest().unwrap();
-        assert_eq!(after.nodes().len(), 2, "{failure:?}");
-        assert_eq!(after.job(JobId(7)).unwrap().state.to_string(), "RUNNING");
-        assert!(after.age() >= before.age().min(Duration::from_millis(500)), "{failure:?}");
-        assert!(occupancy(&poller, "a").is_busy());
-        // And it comes back.
-        broken.store(false, Ordering::SeqCst);
-        let again = poller.refresh(SOON).await.unwrap();
-        assert!(again.asked() > before.asked(), "{failure:?}");
-        assert!(poller.health().error.is_none());
+    // All at once, or the test would take long.
+    let mut cases = tokio::task::JoinSet::new();
+    for failure in failures {
+        cases.spawn(survives(failure.clone(), true));
+        cases.spawn(survives(failure, false));
     }
+    while let Some(case) = cases.join_next().await {
+        case.unwrap();
+    }
+}
+
+/// Reading nodes (or jobs) fails for a while.
+async fn survives(failure: Reply, on_nodes: bool) {
+    let broken = Arc::new(AtomicBool::new(false));
+    let (seen, reply) = (Arc::clone(&broken), failure.clone());
+    let server = Server::start(move |request, _| {
+        let nodes = request.contains("/nodes");
+        if seen.load(Ordering::SeqCst) && nodes == on_nodes {
+            return reply.clone();
+        }
+        Reply::ok(if nodes { DRAINED.to_owned() } else { jobs("RUNNING") })
+    })
+    .await;
+    let poller = Poller::start(client(&server), QUICK);
+    let before = poller.refresh(SOON).await.unwrap();
+    broken.store(true, Ordering::SeqCst);
+    // A refresh asks for the full list, so that no "as before" can hide the failure.
+    let refreshed = poller.refresh(Duration::from_millis(1500)).await;
+    assert!(refreshed.is_err(), "{failure:?}: {refreshed:?}");
+    until("two failures", || poller.health().failures >= 2).await;
+    let after = poller.latest().unwrap();
+    assert_eq!(after.nodes().len(), 2, "{failure:?}");
+    assert_eq!(after.job(JobId(7)).unwrap().state.to_string(), "RUNNING");
+    assert!(after.age() >= Duration::from_millis(500), "{failure:?}: {:?}", after.age());
+    assert!(occupancy(&poller, "a").is_busy());
+    assert!(after.occupancy("b", Duration::from_millis(100)).is_busy(), "what is old is busy");
+    // And it comes back.
+    broken.store(false, Ordering::SeqCst);
+    let again = poller.refresh(SOON).await.unwrap();
+    assert!(again.asked() > before.asked(), "{failure:?}");
+    assert!(poller.health().error.is_none());
 }
 
 #[tokio::test]
