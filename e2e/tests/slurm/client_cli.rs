@@ -45,21 +45,30 @@ impl User {
     }
 }
 
+/// The program: the one that `SOPERATOR_BIN` names, or built now.
+fn program() -> Result<PathBuf> {
+    match std::env::var_os("SOPERATOR_BIN") {
+        Some(named) => Ok(named.into()),
+        None => rig::build::cargo_program(&["--package", "soperator", "--bin", "soperator"]),
+    }
+}
+
 fn the_command_works(version: Version) -> Result<()> {
     let slurm = SlurmMachine::start(Options::new(version))?;
     let folder = slurm.path("/tmp");
     let key = folder.join("jwt.key");
     std::fs::write(&key, slurm.jwt_key()?)?;
-    let program = rig::build::cargo_program(&["--package", "soperator", "--bin", "soperator"])?;
-    let user = User { program, server: slurm.rest_url()?, key };
+    let user = User { program: program()?, server: slurm.rest_url()?, key };
 
     let said = user.done("ping", &[])?;
     ensure!(said.starts_with("CONTROLLER") && said.contains("primary") && said.contains("up"), "{said}");
     let said = user.done("nodes", &[])?;
     ensure!(said.lines().count() == 3 && said.contains("node-2  IDLE"), "{said}");
 
-    let job =
-        slurm.exec_as("tester", &["sbatch", "--parsable", "--nodelist=node-1", "--wrap", "sleep 1000"])?;
+    let job = slurm.exec_as(
+        "tester",
+        &["sbatch", "--parsable", "--output=/dev/null", "--nodelist=node-1", "--wrap", "sleep 1000"],
+    )?;
     let job = job.trim();
     slurm.wait_for_job(job, &["RUNNING"])?;
     let said = user.done("jobs", &["--node", "node-1"])?;

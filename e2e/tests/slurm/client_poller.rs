@@ -152,7 +152,6 @@ async fn no_controller_means_busy(slurm: &SlurmMachine, poller: &Poller) -> Resu
     ensure!(snapshot.nodes().len() == 2, "it stays");
     ensure!(snapshot.age() >= Duration::from_secs(2), "and gets older: {:?}", snapshot.age());
     ensure!(snapshot.occupancy("node-1", Duration::from_secs(1)).is_busy());
-    ensure!(poller.health().error.is_some());
     slurm.start_again("slurmctld")?;
     timeout(SOON, async { while poller.refresh(SOON).await.is_err() {} }).await.context("it comes back")
 }
