@@ -12,6 +12,8 @@ type Set<T> = HashSet<Arc<T>, BuildHasherDefault<DefaultHasher>>;
 /// A snapshot of 100,000 jobs has few users, partitions and reasons.
 #[derive(Debug, Default)]
 pub struct Interner {
+    /// Most texts of most records are empty.
+    empty: Arc<str>,
     texts: Set<str>,
     origins: Set<crate::JobOrigin>,
 }
@@ -19,6 +21,9 @@ pub struct Interner {
 impl Interner {
     /// The one copy of the text.
     pub fn text(&mut self, text: &str) -> Arc<str> {
+        if text.is_empty() {
+            return Arc::clone(&self.empty);
+        }
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }

@@ -37,7 +37,7 @@ pub struct Job {
     /// The name that the user gave it.
     pub name: Box<str>,
     /// The nodes that it has, as a host list. Finished jobs keep it.
-    pub nodes: Box<str>,
+    pub nodes: Arc<str>,
     /// Who started it, and where.
     pub origin: Arc<JobOrigin>,
     /// Why it waits or failed.

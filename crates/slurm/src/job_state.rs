@@ -90,9 +90,13 @@ pub enum Hold {
 pub struct JobState {
     base: Option<JobBase>,
     flags: u32,
-    // Nearly always empty, and then without memory of its own.
-    unknown: Box<[Box<str>]>,
+    // Nearly always none, so it costs a pointer and no more.
+    unknown: Option<Box<Unknown>>,
 }
+
+/// Words that we do not know, as they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Unknown(Vec<Box<str>>);
 
 impl JobState {
     /// Reads the words that Slurm writes for a state.
@@ -119,9 +123,7 @@ impl JobState {
             self.flags |= flag.bit();
             return;
         }
-        let mut unknown = std::mem::take(&mut self.unknown).into_vec();
-        unknown.push(word.into());
-        self.unknown = unknown.into_boxed_slice();
+        self.unknown.get_or_insert_default().0.push(word.into());
     }
 
     /// The base state; none when Slurm sent none, or one that we do not know.
@@ -141,12 +143,12 @@ impl JobState {
 
     /// The words that we do not know, as they came.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().map(AsRef::as_ref)
+        self.unknown.iter().flat_map(|unknown| &unknown.0).map(AsRef::as_ref)
     }
 
     /// Whether every word of the state has a meaning to us, and it has a base.
     pub fn is_understood(&self) -> bool {
-        self.base.is_some() && self.unknown.is_empty()
+        self.base.is_some() && self.unknown.is_none()
     }
 
     /// Whether a job in this state holds its nodes (rule 1 of "jobs are sacred").

@@ -106,9 +106,13 @@ impl NodeBase {
 pub struct NodeState {
     base: Option<NodeBase>,
     flags: u32,
-    // Nearly always empty, and then without memory of its own.
-    unknown: Box<[Box<str>]>,
+    // Nearly always none, so it costs a pointer and no more.
+    unknown: Option<Box<Unknown>>,
 }
+
+/// Words that we do not know, as they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Unknown(Vec<Box<str>>);
 
 impl NodeState {
     /// Reads the words that Slurm writes for a state.
@@ -135,9 +139,7 @@ impl NodeState {
             self.flags |= flag.bit();
             return;
         }
-        let mut unknown = std::mem::take(&mut self.unknown).into_vec();
-        unknown.push(word.into());
-        self.unknown = unknown.into_boxed_slice();
+        self.unknown.get_or_insert_default().0.push(word.into());
     }
 
     /// The base state; none when Slurm sent none, or one that we do not know.
@@ -157,12 +159,12 @@ impl NodeState {
 
     /// The words that we do not know, as they came.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().map(AsRef::as_ref)
+        self.unknown.iter().flat_map(|unknown| &unknown.0).map(AsRef::as_ref)
     }
 
     /// Whether every word of the state has a meaning to us, and it has a base.
     pub fn is_understood(&self) -> bool {
-        self.base.is_some() && self.unknown.is_empty()
+        self.base.is_some() && self.unknown.is_none()
     }
 
     /// Whether the node is to take no more jobs (and not about to be told otherwise).

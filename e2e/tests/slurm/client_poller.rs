@@ -82,6 +82,7 @@ async fn jobs_are_sacred(version: Version) -> Result<()> {
     until(&poller, "idle again", |snapshot| snapshot.occupancy("node-1", SOON) == Occupancy::Idle).await?;
 
     subscribers_heard_of_it(&mut changes).await?;
+    looks_between_are_answered(&poller).await?;
     arrays_and_heterogeneous_jobs_hold_their_nodes(&slurm, &client, &poller).await?;
     no_controller_means_busy(&slurm, &poller).await
 }
@@ -94,6 +95,19 @@ async fn jobs_are_sacred_on_slurm_24_11() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_sacred_on_slurm_26_05() -> Result<()> {
     jobs_are_sacred(Version::V26_05).await
+}
+
+/// Looks that nobody asks for take "nothing has changed since" for an answer, which each version of Slurm gives in its own way.
+async fn looks_between_are_answered(poller: &Poller) -> Result<()> {
+    let before = poller.health().looks;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let health = poller.health();
+        ensure!(health.failures == 0, "{:?}", health.error);
+    }
+    ensure!(poller.health().looks > before, "the poller stopped");
+    ensure!(poller.latest().is_some_and(|snapshot| !snapshot.jobs().is_empty()), "the jobs are still known");
+    Ok(())
 }
 
 async fn subscribers_heard_of_it(changes: &mut slurm_client::Subscription) -> Result<()> {

@@ -211,7 +211,7 @@ impl Client {
             method: call.method.clone(),
             path,
             body: call.body.clone(),
-            fresh: call.repeat == Repeat::Never,
+            fresh: call.repeat != Repeat::Transient,
             is_list: call.is_list,
         };
         let token = self.shared.tokens.token()?;

@@ -65,7 +65,7 @@ impl Record for Job {
             cpus: wire.cpus.or_zero_u32(),
             state: wire.job_state,
             name: wire.name.into(),
-            nodes: wire.nodes.into(),
+            nodes: interner.text(&wire.nodes),
             origin: interner.origin(origin),
             reason: interner.text(&wire.state_reason),
             tres: interner.text(&wire.tres_alloc_str),
@@ -118,6 +118,6 @@ mod tests {
 
     #[test]
     fn a_job_takes_little_memory() {
-        assert!(size_of::<Job>() <= 184, "{}", size_of::<Job>());
+        assert!(size_of::<Job>() <= 168, "{}", size_of::<Job>());
     }
 }
