@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Csv, Record, Switch, Text};
+use super::{Csv, Record, Switch, Text, list};
 use crate::{
     Account, AccountedCluster, AccountedJob, Association, Interner, JobId, JobState, Number, Qos, User,
 };
@@ -27,7 +27,7 @@ impl Record for User {
             #[serde(borrow)]
             account: Text<'a>,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             admin_level: wire.administrator_level.to_string(),
@@ -50,7 +50,7 @@ impl Record for Account {
             #[serde(borrow)]
             organization: Text<'a>,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             description: wire.description.into(),
@@ -81,7 +81,7 @@ impl Record for Association {
             #[serde(borrow)]
             qos: Csv<'a>,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             cluster: wire.cluster.into(),
             account: wire.account.into(),
@@ -109,7 +109,7 @@ impl Record for Qos {
             id: Number,
             priority: Number,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             description: wire.description.into(),
@@ -140,7 +140,7 @@ impl Record for AccountedCluster {
             host: Text<'a>,
             port: Number,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             nodes: wire.nodes.into(),
@@ -191,7 +191,7 @@ impl Record for AccountedJob {
         struct ExitCode {
             return_code: Number,
         }
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             id: JobId(wire.job_id.or_zero_u32()),
             cluster: wire.cluster.into(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Record, Text};
+use super::{Record, Text, list};
 use crate::{Interner, Job, JobId, JobOrigin, JobState, Number};
 
 #[derive(Default, Deserialize)]
@@ -44,7 +44,7 @@ impl Record for Job {
     const LIST: &'static str = "jobs";
 
     fn decode(json: &[u8], interner: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         // Slurm writes 0 for "part of none".
         let other_id = |number: Number| number.value_u32().filter(|id| *id != 0).map(JobId);
         let array_job_id = other_id(wire.array_job_id);

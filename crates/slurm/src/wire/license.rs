@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Record, Switch, Text};
+use super::{Record, Switch, Text, list};
 use crate::{Interner, License, Number};
 
 #[derive(Default, Deserialize)]
@@ -21,7 +21,7 @@ impl Record for License {
     const LIST: &'static str = "licenses";
 
     fn decode(json: &[u8], _: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.license_name.into(),
             total: wire.total.or_zero(),

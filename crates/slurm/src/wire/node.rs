@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Csv, Record, Text};
+use super::{Csv, Record, Text, list};
 use crate::{Interner, Node, NodeLoad, NodeState, NodeUpdate, Number};
 
 #[derive(Default, Deserialize)]
@@ -66,7 +66,7 @@ impl Record for Node {
     const LIST: &'static str = "nodes";
 
     fn decode(json: &[u8], interner: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         let mut text = |text: &str| interner.text(text);
         // Before v0.0.45 a node without a reason says "root" all the same.
         let (reason_user, reason_time) = if wire.reason.is_empty() {

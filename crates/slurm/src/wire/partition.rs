@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Csv, Record, Text};
+use super::{Csv, Record, Text, list};
 use crate::{Interner, Number, Partition};
 
 #[derive(Default, Deserialize)]
@@ -68,7 +68,7 @@ impl Record for Partition {
     const LIST: &'static str = "partitions";
 
     fn decode(json: &[u8], _: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             state: wire.partition.state.to_string(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Record, Switch, Text};
+use super::{Record, Switch, Text, list};
 use crate::{ControllerPing, Interner, Number};
 
 #[derive(Default, Deserialize)]
@@ -24,7 +24,7 @@ impl Record for ControllerPing {
     const LIST: &'static str = "pings";
 
     fn decode(json: &[u8], _: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             hostname: wire.hostname.into(),
             responding: wire.responding.0.unwrap_or_else(|| &*wire.pinged == "UP"),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Csv, Record, Text};
+use super::{Csv, Record, Text, list};
 use crate::{Interner, Number, Reservation, ReservationRequest};
 
 #[derive(Default, Deserialize)]
@@ -30,7 +30,7 @@ impl Record for Reservation {
     const LIST: &'static str = "reservations";
 
     fn decode(json: &[u8], _: &mut Interner) -> Result<Self, serde_json::Error> {
-        let wire: Wire<'_> = serde_json::from_slice(json)?;
+        let wire: Wire<'_> = list::read(json)?;
         Ok(Self {
             name: wire.name.into(),
             nodes: wire.node_list.to_string(),
