@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slurm::{JobId, Occupancy, Reason};
-use slurm_client::{Changed, Error, Pace, Poller};
+use slurm_client::{Changed, Error, Pace, Poller, Subscription};
 use tokio::time::{sleep, timeout};
 
 use crate::client;
@@ -140,6 +140,12 @@ async fn survives(failure: Reply, on_nodes: bool) {
     assert!(poller.health().error.is_none());
 }
 
+/// The job was never lost, not even for one look: that would have been a change of its node.
+async fn assert_no_change(changes: &mut Subscription) {
+    let change = timeout(Duration::from_millis(50), changes.next()).await;
+    assert!(change.is_err(), "{change:?}");
+}
+
 #[tokio::test]
 async fn nothing_has_changed_is_never_read_as_no_jobs() {
     let asked_for_changes = Arc::new(AtomicUsize::new(0));
@@ -162,8 +168,10 @@ async fn nothing_has_changed_is_never_read_as_no_jobs() {
     .await;
     let poller = Poller::start(client(&server), QUICK);
     poller.refresh(SOON).await.unwrap();
+    let mut changes = poller.subscribe();
     let _guard = poller.watch_closely();
     until("six looks", || asked_for_changes.load(Ordering::SeqCst) >= 6).await;
+    assert_no_change(&mut changes).await;
     assert_eq!(occupancy(&poller, "a"), Occupancy::Busy(Reason::Job(JobId(7))));
     assert_eq!(poller.health().failures, 0);
 }
@@ -185,8 +193,11 @@ async fn an_ambiguous_answer_is_asked_for_again_in_full() {
     })
     .await;
     let poller = Poller::start(client(&server), QUICK);
+    poller.refresh(SOON).await.unwrap();
+    let mut changes = poller.subscribe();
     let _guard = poller.watch_closely();
-    until("three full lists", || full.load(Ordering::SeqCst) >= 3).await;
+    until("three more full lists", || full.load(Ordering::SeqCst) >= 4).await;
+    assert_no_change(&mut changes).await;
     assert_eq!(occupancy(&poller, "a"), Occupancy::Busy(Reason::Job(JobId(7))));
 }
 
