@@ -1,6 +1,7 @@
-//! What benchmarks share: how much memory this process has, and how much it had at most.
+//! What benchmarks share: memory and CPU time of processes.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -29,4 +30,15 @@ fn status(key: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key)).context("no such line")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes * 1024)
+}
+
+/// CPU time of a process (`self` for this one) in all its threads.
+pub fn cpu_time(process: &str) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name may hold blanks and brackets; what follows it does not.
+    let fields = stat.rsplit_once(')').context("no name in stat")?.1;
+    let ticks: u64 =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // USER_HZ is 100 on every Linux that we build for.
+    Ok(Duration::from_millis(ticks * 10))
 }

@@ -108,7 +108,7 @@ async fn a_job_lives_and_dies(slurm: &SlurmMachine, client: &Client) -> Result<(
     wait_for_job(client, id, "CANCELLED").await?;
 
     let refused = Submission { partition: Some("nowhere".into()), ..endless_job("node-1") };
-    let error = tester.submit(&refused).await.expect_err("there is no such partition");
+    let error = tester.submit(&refused).await.err().context("there is no such partition")?;
     ensure!(error.is_refused_with(2000), "{error:?}");
     ensure!(error.to_string().contains("Invalid partition name specified"), "{error}");
     Ok(())
@@ -142,7 +142,7 @@ async fn a_node_is_changed(client: &Client) -> Result<()> {
     ensure!(!node.state.is_drain(), "{}", node.state);
 
     // Slurm says no, with its number: a node of the configuration file cannot be deleted.
-    let error = client.delete_node("node-2").await.expect_err("it is in slurm.conf");
+    let error = client.delete_node("node-2").await.err().context("it is in slurm.conf")?;
     ensure!(matches!(error, Error::Refused { .. }), "{error:?}");
     Ok(())
 }
@@ -211,14 +211,14 @@ async fn tokens_end_and_are_renewed(slurm: &SlurmMachine) -> Result<()> {
     short.nodes().await.context("the token is still good")?;
     renewing.nodes().await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let error = short.nodes().await.expect_err("the token is over");
+    let error = short.nodes().await.err().context("the token is over")?;
     ensure!(matches!(error, Error::Unauthorised { .. }), "{error:?}");
     ensure!(!short.ping().await?[0].responding, "a ping with a bad token is no sign of life");
     renewing.nodes().await.context("a new token was made")?;
 
     let other = Key::generate(KeyKind::Jwt, |bytes| bytes[0] = 1)?;
     let forger = MintedToken::new(KeySource::Key(other), "root", "e2e", Duration::from_secs(60));
-    let error = Client::new(server()?, forger)?.nodes().await.expect_err("another key");
+    let error = Client::new(server()?, forger)?.nodes().await.err().context("another key")?;
     ensure!(matches!(error, Error::Unauthorised { .. }), "{error:?}");
     Ok(())
 }
@@ -229,7 +229,7 @@ async fn a_server_that_goes_away_is_unreachable_and_comes_back(
 ) -> Result<()> {
     slurm.stop("slurmctld")?;
     // slurmrestd answers, but knows nothing: that is no empty list, and no missing node.
-    let error = client.without_retries().nodes().await.expect_err("there is no controller");
+    let error = client.without_retries().nodes().await.err().context("there is no controller")?;
     ensure!(!matches!(error, Error::Unauthorised { .. }), "{error:?}");
     let looked_up = client.without_retries().node("node-1").await;
     ensure!(looked_up.is_err(), "{looked_up:?}");

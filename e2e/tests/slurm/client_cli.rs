@@ -79,7 +79,7 @@ fn the_command_works(version: Version) -> Result<()> {
     ensure!(said == "node-1 takes no more jobs\nnode-2 takes no more jobs\n", "{said}");
     let nodes: serde_json::Value = serde_json::from_str(&user.done("nodes", &["--output", "json"])?)?;
     ensure!(nodes[0]["occupancy"] == "busy" && nodes[0]["reason"] == "new disks", "{nodes}");
-    ensure!(nodes[0]["jobs"][0].to_string() == job && nodes[1]["occupancy"] == "free", "{nodes}");
+    ensure!(nodes[0]["jobs"][0] == job.parse::<u64>()? && nodes[1]["occupancy"] == "free", "{nodes}");
 
     let said = user.slurm("drain", &["node-1", "--reason", "new disks", "--wait", "1"])?;
     ensure!(said.code == 1 && said.err.contains(&format!("node-1: job {job} is on it")), "{}", said.err);
