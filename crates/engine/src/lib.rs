@@ -12,8 +12,12 @@ pub mod events;
 pub mod finalizer;
 mod key;
 pub mod leader;
+pub mod logging;
 pub mod malformed;
+pub mod optional_kinds;
 mod scope;
+pub mod server;
+pub mod settings;
 pub mod status;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -1,6 +1,9 @@
 //! Which namespaces a process looks at.
 
 use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 /// All namespaces, or some.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,21 @@ impl Scope {
             return Err(format!("{bad:?} is no name of a namespace: use at most 63 of a-z, 0-9 and '-'"));
         }
         Ok(Self::Namespaces(names.into_iter().map(ToString::to_string).collect()))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => out.write_str("*"),
+            Self::Namespaces(names) => out.write_str(&names.join(",")),
+        }
+    }
+}
+
+impl Serialize for Scope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -111,6 +111,11 @@ impl Call {
         call
     }
 
+    /// Whether only a leader may send it. Leases are how one becomes leader, and reviews ask and change nothing.
+    pub fn needs_leadership(&self) -> bool {
+        self.verb.writes() && self.resource != "leases" && !self.resource.ends_with("reviews")
+    }
+
     fn from_path(path: &str) -> Self {
         let mut call = Self {
             verb: Verb::Get,

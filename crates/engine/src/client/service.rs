@@ -213,8 +213,7 @@ impl EngineService {
     /// One try, up to the head of the answer.
     async fn attempt(&self, call: &Call, request: Request<Body>) -> Answer {
         if let Some(gate) = &self.options.gate
-            && call.verb.writes()
-            && call.resource != "leases"
+            && call.needs_leadership()
             && !gate.may_write()
         {
             return Err(CallError::NotLeader { call: call.to_string() }.into());

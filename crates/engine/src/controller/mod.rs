@@ -21,6 +21,7 @@ use tracing::Instrument as _;
 use crate::cache::{Cache, Cached, Change};
 use crate::error::{ReconcileError, Retry, chain};
 use crate::key::Key;
+use crate::server::{LastResult, Results};
 use backoff::Backoffs;
 pub use metrics::ReconcileMetrics;
 use queue::WorkQueue;
@@ -47,6 +48,8 @@ pub struct Options {
     pub grace: Duration,
     /// Where results are counted.
     pub metrics: ReconcileMetrics,
+    /// Where the last result of each object is kept, for `/debug/state`.
+    pub results: Results,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             deadline: Duration::from_secs(60),
             grace: Duration::from_secs(10),
             metrics: ReconcileMetrics::default(),
+            results: Results::default(),
         }
     }
 }
@@ -155,7 +159,7 @@ async fn sleep_until(at: Option<Instant>) {
 /// How one run ended.
 enum Outcome {
     Done(Wake),
-    Failed { retry: Retry, category: &'static str },
+    Failed { retry: Retry, category: &'static str, message: String },
 }
 
 struct Runs {
@@ -209,28 +213,31 @@ impl Runs {
         let (id, outcome) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                let retry = Retry::Backoff;
-                (error.id(), Outcome::Failed { retry, category: "panic" })
+                let (retry, message) = (Retry::Backoff, "panicked; see the log".to_string());
+                (error.id(), Outcome::Failed { retry, category: "panic", message })
             }
         };
         let Some((key, started)) = self.started.remove(&id) else { return };
-        let (result, wait) = match outcome {
+        let (result, message, wait) = match outcome {
             Outcome::Done(wake) => {
                 self.backoffs.succeeded(&key);
                 let wait = match wake {
                     Wake::OnChange => None,
                     Wake::After(wait) => Some(wait),
                 };
-                ("ok", wait)
+                ("ok", None, wait)
             }
-            Outcome::Failed { retry, category } => {
+            Outcome::Failed { retry, category, message } => {
                 if category == "panic" {
                     tracing::error!(controller = self.options.name, key = %key, "reconcile panicked");
                 }
-                (category, self.backoffs.failed(&key, retry, rand::random()))
+                (category, Some(message), self.backoffs.failed(&key, retry, rand::random()))
             }
         };
-        self.options.metrics.ended(self.options.name, result, started.elapsed());
+        let took = started.elapsed();
+        self.options.metrics.ended(self.options.name, result, took);
+        let last = LastResult::now(result, message, took, wait);
+        self.options.results.note(self.options.name, &key, last);
         let wake = wait.map(|wait| Instant::now() + wait);
         self.waker.shared.queue.lock().done(&key, wake);
     }
@@ -255,12 +262,14 @@ async fn bounded<Error: ReconcileError>(
         Ok(Ok(wake)) => Outcome::Done(wake),
         Ok(Err(error)) => {
             let (retry, category) = (error.retry(), error.category());
-            tracing::warn!(category, error = %chain(&error), "reconcile failed");
-            Outcome::Failed { retry, category }
+            let message = chain(&error);
+            tracing::warn!(category, error = %message, "reconcile failed");
+            Outcome::Failed { retry, category, message }
         }
         Err(_) => {
             tracing::warn!(seconds = deadline.as_secs(), "reconcile took too long and was ended");
-            Outcome::Failed { retry: Retry::Backoff, category: "deadline" }
+            let message = format!("took longer than {} s and was ended", deadline.as_secs());
+            Outcome::Failed { retry: Retry::Backoff, category: "deadline", message }
         }
     }
 }
