@@ -12,6 +12,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::conf;
+use crate::config;
 use crate::crds;
 use crate::role::Role;
 use crate::slurm;
@@ -57,6 +58,9 @@ enum Command {
     Conf(conf::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
+    /// Look at the settings of a role
+    #[command(subcommand)]
+    Config(config::Command),
     /// Print a completion script for a shell
     Completion {
         /// The shell to complete for
@@ -122,6 +126,8 @@ pub(crate) enum Error {
     Refused(String),
     /// A call to Slurm failed, or Slurm does not have what was asked for.
     Slurm(String),
+    /// Settings are wrong, one line for each.
+    Settings(engine::settings::SettingsError),
     /// A program error.
     Bug(String),
 }
@@ -143,6 +149,10 @@ impl Error {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             // The lines and their summary are the message.
             Self::Invalid(_) => ExitCode::from(EXIT_FAILED),
+            Self::Settings(_) => {
+                eprintln!("{self}");
+                ExitCode::from(EXIT_FAILED)
+            }
             Self::Output(_)
             | Self::File(..)
             | Self::Unreadable(..)
@@ -172,6 +182,7 @@ impl fmt::Display for Error {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
             Self::Invalid(count) => write!(f, "{count} errors in the files"),
+            Self::Settings(error) => write!(f, "{error}"),
             Self::Refused(reason) | Self::Slurm(reason) | Self::Bug(reason) => write!(f, "{reason}"),
         }
     }
@@ -198,6 +209,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Slurm(args) => slurm::run(&args, out),
+        Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
     }
 }

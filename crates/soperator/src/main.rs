@@ -4,6 +4,7 @@
 
 mod cli;
 mod conf;
+mod config;
 mod crds;
 mod role;
 mod slurm;

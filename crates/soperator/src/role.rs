@@ -3,6 +3,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use engine::logging::Level;
+use engine::settings::Profile;
+
+/// The controllers of the operator, as `--controllers` names them.
+const OPERATOR_CONTROLLERS: &[&str] =
+    &["nodeconfigurator", "nodeset", "slinky-cluster", "slinky-nodeset", "slurmcluster", "topology"];
+
 /// A long-running part of the control plane that this program can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -43,6 +50,15 @@ impl Role {
             Self::SoperatorChecks | Self::SconfigController | Self::Rebooter | Self::Exporter => {
                 self.subcommand()
             }
+        }
+    }
+
+    /// What is special about its settings. The leases differ, so that roles can share a namespace.
+    pub(crate) const fn profile(self) -> Profile {
+        let name = self.subcommand();
+        match self {
+            Self::Operator => Profile::new(name, "slurm-operator").with_controllers(OPERATOR_CONTROLLERS),
+            _ => Profile::new(name, name).without_leader_election().with_log_level(Level::Debug),
         }
     }
 

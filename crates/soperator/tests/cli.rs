@@ -87,7 +87,7 @@ fn help_names_the_program_as_it_was_called() {
 #[test]
 fn help_lists_every_subcommand_and_the_exit_codes() {
     let help = stdout(&run(soperator(), &["--help"]));
-    for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
+    for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "config"), ("", "completion")]) {
         assert!(help.lines().any(|line| line.split_whitespace().next() == Some(subcommand)), "{help}");
     }
     assert!(help.contains("Exit codes: 0 done"), "{help}");
@@ -134,7 +134,8 @@ fn completion_covers_every_subcommand() {
         let output = run(soperator(), &["completion", shell]);
         assert!(output.status.success(), "{shell}");
         let script = stdout(&output);
-        for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "completion")]) {
+        for (_, subcommand) in ROLES.into_iter().chain([("", "version"), ("", "config"), ("", "completion")])
+        {
             assert!(script.contains(subcommand), "{shell} does not complete {subcommand}");
         }
     }

@@ -389,6 +389,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_last_result_of_each_object_is_kept_for_whoever_looks() {
+        let options = Options::new("test");
+        let results = options.results.clone();
+        let (waker, ..) = start(options, |key| async move {
+            match &*key.name {
+                "good" => Ok(Wake::After(Duration::from_secs(60))),
+                "bad" => Err(NoLuck(Retry::OnChange)),
+                other => panic!("{other} on purpose"),
+            }
+        });
+        for name in ["good", "bad", "worse"] {
+            waker.wake(&Key::new("ns", name));
+        }
+        settle().await;
+        let shown = results.json();
+        let of = |name: &str| shown["test"][format!("ns/{name}")].clone();
+        assert_eq!(
+            (&of("good")["result"], &of("good")["againAfter"]),
+            (&"ok".into(), &"1m".into()),
+            "{shown}"
+        );
+        assert_eq!(
+            (&of("bad")["result"], &of("bad")["message"]),
+            (&"luck".into(), &"no luck".into()),
+            "{shown}"
+        );
+        assert_eq!(of("worse")["result"], "panic", "{shown}");
+    }
+
+    #[tokio::test]
     async fn a_stop_waits_for_what_runs() {
         let ended = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&ended);

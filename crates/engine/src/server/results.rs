@@ -81,7 +81,7 @@ impl Results {
     }
 
     /// Controller to object to result.
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let entries = self.entries.lock();
         let mut controllers: BTreeMap<&str, BTreeMap<String, &Entry>> = BTreeMap::new();
         for ((controller, key), entry) in entries.iter() {

@@ -40,6 +40,7 @@ use crate::optional_kinds::Overrides;
 use crate::scope::Scope;
 pub(crate) use outputs::level;
 use resolve::Resolver;
+use value::Auto;
 
 /// Where a pod finds the namespace of its ServiceAccount.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -206,9 +207,9 @@ pub fn load(profile: &Profile, flags: &Flags, world: &World<'_>) -> Result<Setti
             TOPOLOGY_PREFIX.into(),
         ),
         optional_kinds: Overrides {
-            prometheus: from.get(&setting::PROMETHEUS, value::auto, None),
-            mariadb: from.get(&setting::MARIADB, value::auto, None),
-            apparmor: from.get(&setting::APPARMOR, value::auto, None),
+            prometheus: from.get(&setting::PROMETHEUS, Auto::parse, Auto(None)).0,
+            mariadb: from.get(&setting::MARIADB, Auto::parse, Auto(None)).0,
+            apparmor: from.get(&setting::APPARMOR, Auto::parse, Auto(None)).0,
         },
         logging: logging_options(profile, &mut from),
         // The order of the rest is not that of the fields: some defaults depend on `tls.enabled`.

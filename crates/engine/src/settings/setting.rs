@@ -61,7 +61,7 @@ pub(super) const NAMESPACE: Setting = setting(
 pub(super) const LEADER_ELECT: Setting = setting(
     "leaderElection.enabled",
     BOOL,
-    "true (soperatorchecks: false)",
+    "true for the operator, false for the other roles",
     "Whether only the holder of a lease works, so that several replicas may run",
 )
 .flag("leader-elect")
@@ -150,7 +150,7 @@ pub(super) const APPARMOR: Setting = setting(
 pub(super) const LOG_LEVEL: Setting = setting(
     "logging.level",
     "LEVEL",
-    "info (soperatorchecks: debug)",
+    "info for the operator, debug for the other roles",
     "What is logged: trace, debug, info, warn or error (dpanic, panic and fatal mean error)",
 )
 .flag("log-level");

@@ -15,11 +15,26 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Reads a switch that may be left to the program.
-pub(super) fn auto(text: &str) -> Result<Option<bool>, String> {
-    match text {
-        "auto" => Ok(None),
-        _ => switch(text).map(Some).map_err(|_| format!("{text:?} is none of auto, true, false")),
+/// A switch that may be left to the program.
+pub(super) struct Auto(pub(super) Option<bool>);
+
+impl Auto {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(None)),
+            _ => switch(text)
+                .map(|on| Self(Some(on)))
+                .map_err(|_| format!("{text:?} is none of auto, true, false")),
+        }
+    }
+}
+
+impl Serialize for Auto {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(on) => serializer.serialize_bool(on),
+            None => serializer.serialize_str("auto"),
+        }
     }
 }
 
