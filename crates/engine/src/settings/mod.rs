@@ -35,6 +35,7 @@ pub use setting::{SETTINGS, Setting};
 pub use source::Source;
 pub use value::{Address, Time};
 
+use crate::leader::{Candidate, Times};
 use crate::logging::{self, Format, Level, Output};
 use crate::optional_kinds::Overrides;
 use crate::scope::Scope;
@@ -181,6 +182,16 @@ pub enum Tls {
 }
 
 impl Settings {
+    /// How this process runs for leadership under a name that no other process has; none if it does not.
+    pub fn candidate(&self, identity: &str) -> Option<Candidate> {
+        self.leader_election.enabled.then(|| Candidate {
+            namespace: self.namespace.clone(),
+            lease: self.leader_election.lease.clone(),
+            identity: identity.to_string(),
+            times: Times::default(),
+        })
+    }
+
     /// Where the value of a key came from.
     pub fn source_of(&self, key: &str) -> Option<&Source> {
         self.rows.iter().find(|row| row.key == key).map(|row| &row.source)

@@ -109,6 +109,15 @@ fn without_anything_the_defaults_hold() {
 }
 
 #[test]
+fn a_process_runs_for_the_lease_that_the_settings_name() {
+    let settings = case().flags(&["--operator-namespace=slurm"]).env("LEADER_ELECTION_ID", "mine").load();
+    let candidate = settings.candidate("pod-1").unwrap();
+    let names = (candidate.namespace.as_str(), candidate.lease.as_str(), candidate.identity.as_str());
+    assert_eq!(names, ("slurm", "mine", "pod-1"));
+    assert!(case().flags(&["--leader-elect=false"]).load().candidate("pod-1").is_none());
+}
+
+#[test]
 fn every_setting_has_one_row_in_the_order_of_the_table() {
     let rows: Vec<&str> = case().load().rows.iter().map(|row| row.key).collect();
     let table: Vec<&str> = SETTINGS.iter().map(|setting| setting.key).collect();
