@@ -162,7 +162,16 @@ async fn metrics_are_served_over_https_with_the_users_certificate() -> Result<()
         format!("tls:\n  enabled: true\n  cert: {}\n  key: {}\n", cert_path.display(), key_path.display());
     let settings = settings(&[&with_config(&text, folder.path())?]);
     let running = start(&settings, Shown::default(), None).await?;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        silent.push(TcpStream::connect(running.metrics).await?);
+    }
+    let began = std::time::Instant::now();
     assert_eq!(scrape_tls(&running, cert.as_bytes()).await?, 200);
+    assert!(
+        began.elapsed() < std::time::Duration::from_secs(3),
+        "clients that send nothing slow nobody down"
+    );
     assert!(scrape_tls(&running, pair()?.0.as_bytes()).await.is_err(), "another certificate is not trusted");
     assert!(scrape(&running, None).await.is_err(), "plain HTTP is not answered");
     let (status, ..) = crate::server::get(running.health, "/livez").await?;
