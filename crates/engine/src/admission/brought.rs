@@ -6,8 +6,8 @@ use kube::Client;
 use kube::api::Api;
 use tokio::sync::watch;
 
-use super::follow::follow;
 use super::material::Material;
+use crate::follow::follow;
 use crate::key::Key;
 
 /// Brings each version of the Secret to `materials`. Never ends.

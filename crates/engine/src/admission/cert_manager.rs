@@ -8,9 +8,9 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::follow::follow;
 use crate::apply::{Kind, MANAGED_BY_LABEL};
 use crate::error::chain;
+use crate::follow::follow;
 use crate::key::Key;
 
 /// After a write that failed; also how soon a newly installed cert-manager is noticed.

@@ -12,7 +12,6 @@
 mod brought;
 mod cert_manager;
 mod certificate;
-mod follow;
 mod material;
 mod metrics;
 mod own;
@@ -21,7 +20,6 @@ mod present;
 mod publish;
 mod review;
 mod rotation;
-mod server;
 mod webhooks;
 
 use std::io::ErrorKind;
@@ -37,17 +35,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::key::Key;
+pub use crate::serve::Limits;
 use cert_manager::CertManager;
 use material::Material;
 pub use metrics::AdmissionMetrics;
 use own::OwnAuthority;
-use present::{Presenter, Served};
+use present::Presenter;
+pub(crate) use present::Served;
 pub use publish::Configuration;
 use publish::Publisher;
 pub use review::{Decision, Request, object, old_object};
 use rotation::Data;
 pub use rotation::Policy;
-pub use server::Limits;
 pub use webhooks::{OnFailure, Webhooks};
 
 /// The port of the admission server, unless the configuration says otherwise.
@@ -203,7 +202,7 @@ impl Admission {
                 publisher.run(to_publish, published),
             );
         };
-        let serving = server::serve(listener, tls, router, options.limits, stop);
+        let serving = crate::serve::serve(listener, Some(tls), router, options.limits, stop);
         tokio::select! {
             () = serving => {}
             () = async { background.await; std::future::pending().await } => {}

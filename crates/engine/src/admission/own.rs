@@ -14,12 +14,12 @@ use kube::{Client, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::certificate::Bundle;
-use super::follow::follow;
 use super::material::Material;
 use super::pki::PkiError;
 use super::rotation::{Content, Plan, Policy, Step};
 use crate::apply::MANAGED_BY_LABEL;
 use crate::error::chain;
+use crate::follow::follow;
 use crate::key::Key;
 
 /// After a step that failed.

@@ -18,12 +18,25 @@ const LONGEST_SETTLE: Duration = Duration::from_secs(10);
 
 /// The certificate that new connections get.
 #[derive(Debug, Default)]
-pub(super) struct Served {
+pub(crate) struct Served {
     key: ArcSwapOption<CertifiedKey>,
 }
 
 impl ResolvesServerCert for Served {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.key.load_full()
+    }
+}
+
+impl Served {
+    /// Gives this one to new connections.
+    pub(crate) fn show(&self, key: Arc<CertifiedKey>) {
+        self.key.store(Some(key));
+    }
+
+    /// The one that new connections get.
+    #[cfg(test)]
+    pub(crate) fn shown(&self) -> Option<Arc<CertifiedKey>> {
         self.key.load_full()
     }
 }
@@ -104,7 +117,7 @@ impl Presenter {
     }
 
     fn serve(&self, material: &Material) {
-        self.served.key.store(Some(Arc::clone(material.key())));
+        self.served.show(Arc::clone(material.key()));
         let expires = material.certificate().not_after;
         self.metrics.expires(expires);
         self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));

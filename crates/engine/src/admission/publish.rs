@@ -18,9 +18,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::certificate::Bundle;
-use super::follow::follow;
 use crate::apply::Kind;
 use crate::error::chain;
+use crate::follow::follow;
 
 /// After a write that failed.
 const RETRY: Duration = Duration::from_secs(5);

@@ -17,7 +17,7 @@ use kube::core::admission::AdmissionReview;
 
 use super::metrics::AdmissionMetrics;
 use super::review::{Decision, Request};
-use super::server::Limits;
+use crate::serve::Limits;
 
 /// What becomes of a request whose handler panics or takes too long. It should be what the webhook's `failurePolicy` says:
 /// `Fail` or `Ignore`.

@@ -10,20 +10,33 @@ mod tls;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use kube::Client;
 use prometheus_client::registry::Registry;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::logging::LevelHandle;
+use crate::serve::{Limits, serve};
 use crate::settings::{Address, Settings};
 use access::Access;
 pub use checks::Checks;
 pub use results::{LastResult, Results};
 use tls::Origin;
+
+/// Few ask, and little: a kubelet, Prometheus, a person.
+const LIMITS: Limits = Limits {
+    max_connections: 64,
+    max_body: 1 << 10,
+    silence: Duration::from_secs(10),
+    body: Duration::from_secs(10),
+    handler: Duration::from_secs(30),
+    idle: Duration::from_secs(120),
+    stop: Duration::from_secs(5),
+};
 
 /// What the server shows.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +79,7 @@ pub enum ServerError {
 struct Endpoint {
     listener: TcpListener,
     router: Router,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 /// A server that has its ports, and does not answer yet.
@@ -135,7 +148,7 @@ impl Server {
         let _stop_following = self.stop.drop_guard();
         let endpoints = [self.health, self.metrics, self.debug].into_iter().flatten();
         let serving = endpoints
-            .map(|endpoint| listen::serve(endpoint.listener, endpoint.router, endpoint.tls, stop.clone()));
+            .map(|endpoint| serve(endpoint.listener, endpoint.tls, endpoint.router, LIMITS, stop.clone()));
         futures::future::join_all(serving).await;
     }
 }

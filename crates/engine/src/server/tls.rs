@@ -1,7 +1,6 @@
 //! The certificate of the metrics server: from files, from a Secret, or made by itself; a new one is taken without a
 //! restart.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,46 +9,21 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt as _, watcher};
-use parking_lot::RwLock;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
-use tokio_rustls::rustls::sign::CertifiedKey;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerError;
-use crate::error::chain;
+use crate::admission::Served;
+use crate::follow::follow;
 use crate::settings::Tls;
 
 /// How often files are looked at. The kubelet takes up to a minute to bring a new Secret into them.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 const SELF_SIGNED_NAMES: &[&str] = &["localhost"];
-
-/// The certificate that is shown now.
-#[derive(Default)]
-struct Shown(RwLock<Option<Arc<CertifiedKey>>>);
-
-impl fmt::Debug for Shown {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Shown")
-    }
-}
-
-impl ResolvesServerCert for Shown {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().clone()
-    }
-}
-
-impl Shown {
-    fn set(&self, key: CertifiedKey) {
-        *self.0.write() = Some(Arc::new(key));
-    }
-}
 
 /// Where a certificate comes from.
 pub(super) enum Origin {
@@ -80,13 +54,13 @@ impl Origin {
     }
 
     /// Begins to show the certificate, and follows its changes until `stop`.
-    pub(super) fn start(self, stop: &CancellationToken) -> Result<TlsAcceptor, ServerError> {
-        let shown = Arc::new(Shown::default());
+    pub(super) fn start(self, stop: &CancellationToken) -> Result<Arc<ServerConfig>, ServerError> {
+        let shown = Arc::new(Served::default());
         match self {
-            Self::SelfSigned => shown.set(self_signed().map_err(ServerError::Certificate)?),
+            Self::SelfSigned => shown.show(self_signed().map_err(ServerError::Certificate)?),
             Self::Files { cert, key } => {
                 let content = read(&cert, &key).map_err(ServerError::Certificate)?;
-                shown.set(parse(&content.0, &content.1).map_err(|why| {
+                shown.show(parse(&content.0, &content.1).map_err(|why| {
                     ServerError::Certificate(format!("{} and {}: {why}", cert.display(), key.display()))
                 })?);
                 spawn(stop, follow_files(cert, key, content, Arc::clone(&shown)));
@@ -101,7 +75,7 @@ impl Origin {
             .map_err(|error| ServerError::Certificate(error.to_string()))?
             .with_no_client_auth()
             .with_cert_resolver(shown);
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(Arc::new(config))
     }
 }
 
@@ -110,7 +84,7 @@ fn spawn(stop: &CancellationToken, work: impl Future<Output = ()> + Send + 'stat
     tokio::spawn(async move { stop.run_until_cancelled(work).await });
 }
 
-fn self_signed() -> Result<CertifiedKey, String> {
+fn self_signed() -> Result<Arc<CertifiedKey>, String> {
     let names: Vec<String> = SELF_SIGNED_NAMES.iter().map(ToString::to_string).collect();
     let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
     parse(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes())
@@ -125,7 +99,7 @@ fn read(cert: &PathBuf, key: &PathBuf) -> Result<Content, String> {
     Ok((read(cert)?, read(key)?))
 }
 
-fn parse(cert: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+fn parse(cert: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(cert)
         .collect::<Result<_, _>>()
         .map_err(|error| format!("no certificate in PEM: {error}"))?;
@@ -135,10 +109,10 @@ fn parse(cert: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("no private key in PEM: {error}"))?;
     let certified = CertifiedKey::from_der(chain, key, &ring::default_provider());
-    certified.map_err(|error| format!("the key does not fit the certificate: {error}"))
+    certified.map(Arc::new).map_err(|error| format!("the key does not fit the certificate: {error}"))
 }
 
-async fn follow_files(cert: PathBuf, key: PathBuf, mut last: Content, shown: Arc<Shown>) {
+async fn follow_files(cert: PathBuf, key: PathBuf, mut last: Content, shown: Arc<Served>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let read = read(&cert, &key);
@@ -148,7 +122,7 @@ async fn follow_files(cert: PathBuf, key: PathBuf, mut last: Content, shown: Arc
         let parsed = read.and_then(|content| Ok((parse(&content.0, &content.1)?, content)));
         match parsed {
             Ok((certified, content)) => {
-                shown.set(certified);
+                shown.show(certified);
                 last = content;
                 tracing::info!(file = %cert.display(), "took a new certificate");
             }
@@ -158,22 +132,22 @@ async fn follow_files(cert: PathBuf, key: PathBuf, mut last: Content, shown: Arc
     }
 }
 
-async fn follow_secret(client: Client, namespace: String, name: String, shown: Arc<Shown>) {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let secrets = watcher(Api::<Secret>::namespaced(client, &namespace), config).default_backoff();
-    let mut secrets = std::pin::pin!(secrets.applied_objects());
+async fn follow_secret(client: Client, namespace: String, name: String, shown: Arc<Served>) {
+    let mut secrets = std::pin::pin!(follow(Api::<Secret>::namespaced(client, &namespace), &name));
     while let Some(secret) = secrets.next().await {
-        let data = match secret {
-            Ok(secret) => secret.data.unwrap_or_default(),
-            Err(error) => {
-                tracing::warn!(name, namespace, error = %chain(&error), "cannot read the Secret with the certificate");
-                continue;
-            }
+        let Some(secret) = secret else {
+            tracing::warn!(
+                name,
+                namespace,
+                "the Secret with the certificate of /metrics does not exist (yet)"
+            );
+            continue;
         };
+        let data = secret.data.unwrap_or_default();
         let part = |key: &str| data.get(key).map(|bytes| bytes.0.as_slice()).unwrap_or_default();
         match parse(part("tls.crt"), part("tls.key")) {
             Ok(certified) => {
-                shown.set(certified);
+                shown.show(certified);
                 tracing::info!(name, namespace, "took the certificate of a Secret");
             }
             Err(why) => tracing::warn!(why, name, namespace, "the certificate of the Secret cannot be used"),
@@ -210,9 +184,9 @@ mod tests {
         let first = pair();
         write(&first);
         let content = read(&cert_path, &key_path).unwrap();
-        let shown = Arc::new(Shown::default());
-        shown.set(parse(&content.0, &content.1).unwrap());
-        let leaf = || shown.0.read().as_ref().unwrap().cert[0].clone();
+        let shown = Arc::new(Served::default());
+        shown.show(parse(&content.0, &content.1).unwrap());
+        let leaf = || shown.shown().unwrap().cert[0].clone();
         let before = leaf();
         tokio::spawn(follow_files(cert_path.clone(), key_path.clone(), content, Arc::clone(&shown)));
         let second = pair();

@@ -1,4 +1,4 @@
-//! The HTTPS server: nobody who is slow, silent or many can keep others from being served.
+//! Serves HTTP/1.1, with TLS or without: nobody who is slow, silent or many can keep others from being served.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -58,15 +59,15 @@ impl Default for Limits {
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `stop`, then waits for requests under way.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
-    tls: Arc<ServerConfig>,
+    tls: Option<Arc<ServerConfig>>,
     router: Router,
     limits: Limits,
     stop: CancellationToken,
 ) {
     let server = Server {
-        tls: TlsAcceptor::from(tls),
+        tls: tls.map(TlsAcceptor::from),
         router,
         limits,
         idle: Arc::default(),
@@ -95,7 +96,7 @@ pub(super) async fn serve(
     drop(listener);
     connections.close();
     if tokio::time::timeout(limits.stop, connections.wait()).await.is_err() {
-        tracing::warn!(left = connections.len(), "admission requests still ran at the end and were cut off");
+        tracing::warn!(left = connections.len(), "requests still ran at the end and were cut off");
         server.cut.cancel();
         connections.wait().await;
     }
@@ -103,7 +104,7 @@ pub(super) async fn serve(
 
 #[derive(Clone)]
 struct Server {
-    tls: TlsAcceptor,
+    tls: Option<TlsAcceptor>,
     router: Router,
     limits: Limits,
     idle: Arc<Mutex<IdleConnections>>,
@@ -135,7 +136,8 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let place = Arc::new(Place::new(Arc::clone(&self.idle), self.cut.child_token()));
         let ended = place.end.clone().run_until_cancelled_owned(async {
-            match tokio::time::timeout_at(deadline, self.tls.accept(stream)).await {
+            let Some(tls) = &self.tls else { return self.requests(stream, &place, deadline).await };
+            match tokio::time::timeout_at(deadline, tls.accept(stream)).await {
                 Ok(Ok(stream)) => self.requests(stream, &place, deadline).await,
                 Ok(Err(error)) => tracing::debug!(%error, "no TLS with a client"),
                 Err(_) => tracing::debug!("a client connected and sent nothing"),
@@ -146,12 +148,10 @@ impl Server {
         }
     }
 
-    async fn requests(
-        &self,
-        stream: tokio_rustls::server::TlsStream<TcpStream>,
-        place: &Arc<Place>,
-        deadline: Instant,
-    ) {
+    async fn requests<S>(&self, stream: S, place: &Arc<Place>, deadline: Instant)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let service = service_fn(|request: http::Request<Incoming>| {
             let (router, place) = (self.router.clone(), Arc::clone(place));
             async move {

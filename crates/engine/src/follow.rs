@@ -13,7 +13,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(200);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(3);
 
 /// The object now and after each change; none while it does not exist. Never ends.
-pub(super) fn follow<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send + use<K>
+pub(crate) fn follow<K>(api: Api<K>, name: &str) -> impl Stream<Item = Option<K>> + Send + use<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
