@@ -24,12 +24,16 @@ fn look(version: Version, nodes: u32) -> Result<()> {
     let client = Client::new(slurm.rest_url()?.parse()?, StaticToken::new(&slurm.token("root", 3600)?))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        // The first one finds out versions and fills pools.
-        drop(client.snapshot().await?);
+        // The first one finds out versions and fills pools; what more of them add is their own.
+        let mut snapshots = vec![client.snapshot().await?];
         let before = memory()?;
-        let snapshot = client.snapshot().await?;
-        let size = memory()?.saturating_sub(before);
-        anyhow::ensure!(snapshot.nodes().len() == nodes as usize, "{} nodes", snapshot.nodes().len());
+        for _ in 0..LOOKS {
+            snapshots.push(client.snapshot().await?);
+        }
+        let size = memory()?.saturating_sub(before) / u64::from(LOOKS);
+        let complete = snapshots.iter().all(|snapshot| snapshot.nodes().len() == nodes as usize);
+        anyhow::ensure!(complete, "a snapshot does not have all {nodes} nodes");
+        drop(snapshots);
         let (here, there, begun) = (cpu_time("self")?, daemons(&slurm)?, Instant::now());
         for _ in 0..LOOKS {
             drop(client.snapshot().await?);
