@@ -42,7 +42,7 @@ sweep: ## Run all tests with SOPERATOR_SWEEP=full: whole sweeps where `make test
 	@hack/long-tests sweep
 
 .PHONY: soak
-soak: ## Run the end-to-end tests with SOPERATOR_SOAK=ROUNDS (20): soak loops repeat that often
+soak: ## Run all tests with SOPERATOR_SOAK=ROUNDS (20): soak loops repeat that often
 	@hack/long-tests soak $(ROUNDS)
 
 .PHONY: generate
