@@ -10,9 +10,10 @@ mod drift;
 mod known;
 mod wave;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -23,6 +24,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::controller::Wake;
 use crate::error::{ReconcileError, Retry, category_of, chain, retry_of};
 use crate::key::Key;
 pub use desired::{DesiredObject, HASH_ANNOTATION, Kind, MANAGED_BY_LABEL, Policy};
@@ -32,6 +34,8 @@ use known::KnownKinds;
 pub use known::KnownObjects;
 use wave::{is_stateful, wave};
 
+/// How long a stateful object has to be superfluous before it is deleted.
+const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// How many calls of one wave are made at once.
 const PARALLEL: usize = 8;
 
@@ -62,6 +66,8 @@ pub enum Outcome {
     Written,
     /// An immutable field stood in the way: it is being deleted, and is made again when it is gone.
     Replacing,
+    /// It is superfluous and stateful: if it still is when we look again, it is deleted.
+    Superfluous,
     /// It was superfluous and has been deleted.
     Pruned,
     /// It exists and belongs to somebody else.
@@ -114,6 +120,12 @@ impl Applied {
             .any(|(_, outcome)| matches!(outcome, Outcome::Written | Outcome::Replacing | Outcome::Pruned))
     }
 
+    /// When to look again by ourselves; none if only a change can make it necessary.
+    pub fn wake(&self) -> Wake {
+        let superfluous = self.outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Superfluous));
+        if superfluous { Wake::After(SECOND_LOOK) } else { Wake::OnChange }
+    }
+
     /// An error if something is not as desired; all problems are named.
     pub fn into_result(self) -> Result<(), ApplyError> {
         let mut error = ApplyError { problems: Vec::new(), retry: Retry::OnChange, category: "foreign" };
@@ -131,7 +143,11 @@ impl Applied {
                         (error.retry, error.category) = (retry_of(cause), category_of(cause));
                     }
                 }
-                Outcome::Unchanged | Outcome::Written | Outcome::Replacing | Outcome::Pruned => {}
+                Outcome::Unchanged
+                | Outcome::Written
+                | Outcome::Replacing
+                | Outcome::Superfluous
+                | Outcome::Pruned => {}
             }
         }
         if error.problems.is_empty() { Ok(()) } else { Err(error) }
@@ -145,8 +161,8 @@ pub struct Applier {
     known: KnownKinds,
     /// By kind and key: the owner's uid, and what the metadata was after we last wrote or compared it.
     signals: Mutex<HashMap<(String, Key), (String, Signal)>>,
-    /// Stateful objects that were superfluous last time.
-    orphans: Mutex<HashSet<String>>,
+    /// Stateful objects (by uid) that are superfluous, and since when.
+    superfluous: Mutex<HashMap<String, Instant>>,
 }
 
 impl Applier {
@@ -157,7 +173,7 @@ impl Applier {
             manager,
             known: KnownKinds::default(),
             signals: Mutex::default(),
-            orphans: Mutex::default(),
+            superfluous: Mutex::default(),
         }
     }
 
@@ -377,16 +393,21 @@ impl Applier {
                 );
                 let ours = holder(&meta, owner, self.manager).is_none()
                     && label(&meta, MANAGED_BY_LABEL) == Some(self.manager);
-                if !ours
-                    || meta.deletion_timestamp.is_some()
-                    || desired.contains(&(kind.plural.clone(), key.clone()))
-                    || !self.may_prune(&kind, &meta)
-                {
+                if !ours || meta.deletion_timestamp.is_some() {
                     continue;
                 }
-                let outcome = match self.delete(&kind, &key, &meta, PropagationPolicy::Background).await {
-                    Ok(()) => Outcome::Pruned,
-                    Err(error) => Outcome::Failed(error),
+                let uid = meta.uid.clone().unwrap_or_default();
+                if desired.contains(&(kind.plural.clone(), key.clone())) {
+                    self.superfluous.lock().remove(&uid);
+                    continue;
+                }
+                let outcome = if is_stateful(&kind) && self.is_first_look(&uid) {
+                    Outcome::Superfluous
+                } else {
+                    match self.delete(&kind, &key, &meta, PropagationPolicy::Background).await {
+                        Ok(()) => Outcome::Pruned,
+                        Err(error) => Outcome::Failed(error),
+                    }
                 };
                 outcomes.push((format!("{} {key}", kind.kind), outcome));
             }
@@ -394,14 +415,15 @@ impl Applier {
         outcomes
     }
 
-    /// A stateful object has to be superfluous twice.
-    fn may_prune(&self, kind: &Kind, meta: &ObjectMeta) -> bool {
-        if !is_stateful(kind) {
-            return true;
+    /// Whether an object was superfluous for too short a time yet: one wrong look must not cost a database.
+    fn is_first_look(&self, uid: &str) -> bool {
+        let mut superfluous = self.superfluous.lock();
+        let since = *superfluous.entry(uid.to_string()).or_insert_with(Instant::now);
+        let first = since.elapsed() < SECOND_LOOK;
+        if !first {
+            superfluous.remove(uid);
         }
-        let uid = meta.uid.clone().unwrap_or_default();
-        let mut orphans = self.orphans.lock();
-        orphans.remove(&uid) || !orphans.insert(uid)
+        first
     }
 }
 

@@ -11,7 +11,7 @@ mod service;
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::client::ClientBuilder;
@@ -21,10 +21,10 @@ pub use metrics::CallMetrics;
 pub use retry::RetryPolicy;
 pub use service::{Answer, AnswerBody, BoxError, CallError, Interceptor, Next, answer};
 
-/// Says whether this process may still write.
+/// Says how long this process may write.
 pub trait WriteGate: Debug + Send + Sync {
-    /// Whether a write that is sent now is within our right.
-    fn may_write(&self) -> bool;
+    /// Until when, if nothing is heard by then; none if it may not write now. What is renewed moves it.
+    fn may_write_until(&self) -> Option<Instant>;
 }
 
 /// How a client differs from the usual one.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -15,10 +15,9 @@ use kube::client::Body;
 use tower::buffer::Buffer;
 use tower::{Layer, Service, ServiceExt as _};
 
-use super::Options;
 use super::call::{Call, Verb};
 use super::limit::{Priority, PriorityLimit};
-use super::retry;
+use super::{Options, WriteGate, retry};
 
 /// An error of any kind, as tower passes it on.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -39,7 +38,7 @@ pub enum CallError {
         after: Duration,
     },
     /// This process is not the leader (any more).
-    #[error("{call}: not sent, because this process does not hold the lease")]
+    #[error("{call}: not sent or broken off, because this process does not hold the lease")]
     NotLeader {
         /// What was to be written.
         call: String,
@@ -212,22 +211,37 @@ impl EngineService {
 
     /// One try, up to the head of the answer.
     async fn attempt(&self, call: &Call, request: Request<Body>) -> Answer {
-        if let Some(gate) = &self.options.gate
-            && call.needs_leadership()
-            && !gate.may_write()
-        {
-            return Err(CallError::NotLeader { call: call.to_string() }.into());
-        }
         let next = Next { inner: self.inner.clone() };
-        let result = match &self.options.interceptor {
-            Some(interceptor) => interceptor.intercept(call, request, next).await,
-            None => next.send(request).await,
+        let sent = async {
+            match &self.options.interceptor {
+                Some(interceptor) => interceptor.intercept(call, request, next).await,
+                None => next.send(request).await,
+            }
+        };
+        let result = match self.options.gate.as_deref().filter(|_| call.needs_leadership()) {
+            None => sent.await,
+            // Asked first, and watched until the answer comes: a write that hangs over the end of our claim is broken off.
+            Some(gate) => tokio::select! {
+                biased;
+                () = closed(gate) => return Err(CallError::NotLeader { call: call.to_string() }.into()),
+                result = sent => result,
+            },
         };
         match &result {
             Ok(response) => self.options.metrics.count(call, response.status().as_str()),
             Err(_) => self.options.metrics.count(call, "unreachable"),
         }
         result
+    }
+}
+
+/// Ends when the gate lets no write through any more.
+async fn closed(gate: &dyn WriteGate) {
+    while let Some(until) = gate.may_write_until() {
+        if until <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(until.into()).await;
     }
 }
 

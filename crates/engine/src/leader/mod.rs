@@ -50,8 +50,8 @@ impl Claim {
 }
 
 impl WriteGate for Claim {
-    fn may_write(&self) -> bool {
-        self.is_held()
+    fn may_write_until(&self) -> Option<Instant> {
+        *self.until.read()
     }
 }
 

@@ -133,6 +133,18 @@ async fn what_is_not_wanted_any_more_is_deleted_and_only_that() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stateful_object_is_deleted_only_when_it_was_superfluous_for_a_while() -> Result<()> {
+    let place = Place::new("stateful").await?;
+    place.widget(spec()).await?;
+    let change = json!({ "spec": { "serviceName": "none" } });
+    place.namespace.api::<Widget>().patch("w", &PatchParams::default(), &Patch::Merge(&change)).await?;
+    place.applied().await?;
+    let sets = place.namespace.api::<StatefulSet>();
+    assert!(sets.get_opt("w-set").await?.is_some(), "one look is not enough");
+    until("the StatefulSet is gone", async || Ok(sets.get_opt("w-set").await?.is_none().then_some(()))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_immutable_field_is_changed_by_making_the_object_anew() -> Result<()> {
     let place = Place::new("immutable").await?;
     place.widget(spec()).await?;

@@ -154,3 +154,33 @@ async fn a_missing_right_is_told_with_verb_group_resource_and_account() -> Resul
     assert_eq!(engine::error::category_of(&error), "forbidden");
     Ok(())
 }
+
+/// A claim that ends and is not renewed.
+#[derive(Debug)]
+struct Ending(Instant);
+
+impl client::WriteGate for Ending {
+    fn may_write_until(&self) -> Option<Instant> {
+        Some(self.0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_hangs_over_the_end_of_the_claim_is_broken_off() -> Result<()> {
+    let hanging = Arc::new(Failing { first: 100, status: None, calls: AtomicUsize::new(0) });
+    let options = client::Options {
+        interceptor: Some(Arc::<Failing>::clone(&hanging)),
+        gate: Some(Arc::new(Ending(Instant::now() + Duration::from_millis(300)))),
+        ..client::Options::default()
+    };
+    let api = Api::<ConfigMap>::default_namespaced(client::connect(config().await?, options)?);
+    let begun = Instant::now();
+    for sent in [1, 1] {
+        let patch = Patch::Apply(config_map("late"));
+        let error = api.patch("late", &PatchParams::apply("test"), &patch).await.err().context("an error")?;
+        assert!(engine::error::chain(&error).contains("does not hold the lease"), "{error}");
+        assert_eq!(hanging.calls.load(Ordering::SeqCst), sent, "the second is not even sent");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "not by the timeout of 15 s");
+    Ok(())
+}

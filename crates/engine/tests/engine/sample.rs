@@ -33,7 +33,7 @@ pub struct WidgetSpec {
     /// Size of the StatefulSet.
     #[serde(default)]
     pub replicas: i32,
-    /// An immutable field of the StatefulSet.
+    /// An immutable field of the StatefulSet; `none`: there is no StatefulSet.
     #[serde(default)]
     pub service_name: String,
     /// Whether there is a Job.
@@ -244,16 +244,15 @@ async fn reconcile(context: &Context, key: Key) -> Result<Wake, Error> {
         let none = Vec::new();
         context.applier.apply(&owner, none).await.into_result()?;
     }
-    let applied = context
-        .applier
-        .apply(&owner, render(widget, &run_name(context, widget, &owner), context.bug)?)
-        .await
-        .into_result();
+    let desired = render(widget, &run_name(context, widget, &owner), context.bug)?;
+    let applied = context.applier.apply(&owner, desired).await;
+    let wake = applied.wake();
+    let applied = applied.into_result();
     let problem = applied.as_ref().err().map(ToString::to_string);
     let written = write_status(context, widget, problem).await;
     match applied.map_err(Error::from).and(written) {
         Err(error) => Err(error),
-        Ok(()) => Ok(Wake::OnChange),
+        Ok(()) => Ok(wake),
     }
 }
 
@@ -364,8 +363,11 @@ fn render(widget: &Widget, run: &str, bug: Bug) -> Result<Vec<DesiredObject>, Er
         DesiredObject::new(&config_map).map_err(Error::Render)?,
         DesiredObject::new(&run).map_err(Error::Render)?.with_policy(Policy::CreateOnce),
         DesiredObject::new(&secret).map_err(Error::Render)?.with_policy(secret_policy),
-        DesiredObject::new(&set).map_err(Error::Render)?.with_policy(Policy::Recreate { orphan: true }),
     ];
+    if widget.spec.service_name != "none" {
+        let set = DesiredObject::new(&set).map_err(Error::Render)?;
+        objects.push(set.with_policy(Policy::Recreate { orphan: true }));
+    }
     if widget.spec.job {
         let mut template = pod();
         if let Some(spec) = &mut template.spec {

@@ -42,8 +42,8 @@ impl Interceptor for Questions {
 struct NeverLeader;
 
 impl WriteGate for NeverLeader {
-    fn may_write(&self) -> bool {
-        false
+    fn may_write_until(&self) -> Option<std::time::Instant> {
+        None
     }
 }
 
