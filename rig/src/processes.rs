@@ -53,10 +53,37 @@ fn spawner() -> &'static Mutex<Sender<(Command, Reply)>> {
     })
 }
 
+/// Whether a process runs. One that has ended and waits for its parent to notice does not: some machines' process 1 takes
+/// its time.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state stands behind the name, which may hold brackets.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
 /// The last lines of a log, for an error message.
 pub fn tail(log: &Path, lines: usize) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_nobody_waited_for_is_not_alive() {
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        assert!(is_alive(child.id()));
+        child.kill().unwrap();
+        let ended = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !is_alive(child.id())
+        });
+        assert!(ended && std::path::Path::new(&format!("/proc/{}", child.id())).exists(), "a zombie");
+        child.wait().unwrap();
+        assert!(!is_alive(child.id()));
+    }
 }

@@ -18,7 +18,7 @@ use crate::client::{self, Namespace};
 use crate::cluster;
 use crate::paths::RigPaths;
 use crate::preflight;
-use crate::processes::tail;
+use crate::processes::{is_alive, tail};
 use crate::protocol::{Figures, Options, Reply, Request, Status, short_socket_path};
 use crate::supervisor;
 
@@ -194,9 +194,7 @@ pub fn down(paths: &RigPaths) -> Result<bool> {
     wait_for_supervisors_end(paths)?;
     // Its lock is free a moment before the process is gone.
     let deadline = Instant::now() + SUPERVISOR_PATIENCE;
-    while supervisor.is_some_and(|pid| PathBuf::from(format!("/proc/{pid}")).exists())
-        && Instant::now() < deadline
-    {
+    while supervisor.is_some_and(is_alive) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(10));
     }
     let left = paths.root().exists();

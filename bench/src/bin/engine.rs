@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use bench::{mb, memory};
-use engine::apply::{Applier, DesiredObject, Owner};
+use engine::apply::{Applier, DesiredObject, HASH_ANNOTATION, MANAGED_BY_LABEL, Owner};
 use engine::cache::{Cache, Selection};
 use engine::client;
 use engine::controller::{Controller, Options, Wake};
@@ -45,10 +45,12 @@ async fn main() -> Result<()> {
     let name = Widget::crd().name_any();
     await_condition(crds, &name, conditions::is_crd_established()).await?;
 
-    cached_pods(&plane).await?;
+    // The pods last: with them, the API server is slow.
+    let idle = memory()?;
     rate_of_apply(&plane).await?;
     delay(&plane).await?;
-    steady_state(&plane).await
+    steady_state(&plane).await?;
+    cached_pods(&plane, idle).await
 }
 
 async fn config(plane: &ControlPlane) -> Result<Config> {
@@ -130,9 +132,8 @@ fn pod(number: usize) -> Pod {
 }
 
 /// Memory of 10,000 pods as views.
-async fn cached_pods(plane: &ControlPlane) -> Result<()> {
+async fn cached_pods(plane: &ControlPlane, idle: u64) -> Result<()> {
     const PODS: usize = 10_000;
-    let idle = memory()?;
     let namespace = plane.namespace("pods").await?;
     let api = namespace.api::<Pod>();
     let begun = Instant::now();
@@ -178,6 +179,7 @@ async fn rate_of_apply(plane: &ControlPlane) -> Result<()> {
         .api::<ConfigMap>()
         .create(&PostParams::default(), &config_map("owner", namespace.name()))
         .await?;
+    let reference = owner.controller_owner_ref(&()).context("an owner")?;
     let owner = Owner::of(&owner).context("an owner")?;
     let applier = Applier::new(client.clone(), "bench").with_known(known);
     let (mut raw, mut through) = (Duration::ZERO, Duration::ZERO);
@@ -188,7 +190,12 @@ async fn rate_of_apply(plane: &ControlPlane) -> Result<()> {
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace.name());
         stream::iter(&names)
             .map(|name| {
-                let (api, object) = (api.clone(), config_map(name, namespace.name()));
+                // As large as what apply sends, with owner, label and hash.
+                let (api, mut object) = (api.clone(), config_map(name, namespace.name()));
+                object.metadata.owner_references = Some(vec![reference.clone()]);
+                object.metadata.labels = Some(BTreeMap::from([(MANAGED_BY_LABEL.into(), "bench".into())]));
+                let hash = "0123456789abcdef0123456789abcdef";
+                object.metadata.annotations = Some(BTreeMap::from([(HASH_ANNOTATION.into(), hash.into())]));
                 async move {
                     api.patch(name, &PatchParams::apply("bench"), &Patch::Apply(&object)).await.map(|_| ())
                 }
@@ -261,7 +268,11 @@ async fn delay(plane: &ControlPlane) -> Result<()> {
     let namespace = plane.namespace("delay").await?;
     let api = namespace.api::<Pod>();
     for number in 0..50 {
-        api.create(&PostParams::default(), &pod(number)).await?;
+        let small: Pod = serde_json::from_value(json!({
+            "metadata": { "name": format!("worker-{number}") },
+            "spec": { "containers": [{ "name": "c", "image": "i" }], "nodeSelector": { "no": "such-node" } },
+        }))?;
+        api.create(&PostParams::default(), &small).await?;
     }
     let stop = CancellationToken::new();
     let (bare, reconciled): (Seen, Seen) = Default::default();

@@ -206,12 +206,16 @@ impl Applier {
             waves.entry(wave(&object.kind)).or_default().push(object);
         }
         for objects in waves.into_values() {
-            let results: Vec<_> = stream::iter(objects)
-                .map(|object| async move { (object.name(), self.apply_one(owner, object).await) })
-                .buffered(PARALLEL)
-                .collect()
-                .await;
-            applied.outcomes.extend(results);
+            let mut results: Vec<_> =
+                stream::iter(objects.into_iter().enumerate())
+                    .map(|(index, object)| async move {
+                        (index, object.name(), self.apply_one(owner, object).await)
+                    })
+                    .buffer_unordered(PARALLEL)
+                    .collect()
+                    .await;
+            results.sort_by_key(|(index, ..)| *index);
+            applied.outcomes.extend(results.into_iter().map(|(_, name, outcome)| (name, outcome)));
         }
         applied
     }
