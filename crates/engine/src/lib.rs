@@ -16,6 +16,7 @@ pub mod leader;
 pub mod logging;
 pub mod malformed;
 pub mod optional_kinds;
+pub mod required_kinds;
 mod scope;
 mod serve;
 pub mod server;

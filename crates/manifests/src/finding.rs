@@ -74,6 +74,10 @@ impl Findings {
         self.blocking
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Finding> {
         self.found
     }

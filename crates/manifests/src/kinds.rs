@@ -29,6 +29,14 @@ pub(crate) struct Definition {
 }
 
 impl Kind {
+    pub(crate) fn api_version(&self) -> &str {
+        &self.kind.api_version
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.kind.name
+    }
+
     pub(crate) fn definition(&self, compiler: &Compiler) -> Result<&Definition, SchemaError> {
         self.definition
             .get_or_init(|| Definition::new(&self.kind, compiler))

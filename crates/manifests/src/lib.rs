@@ -13,6 +13,7 @@ mod check;
 mod defaults;
 mod duration;
 mod finding;
+mod further;
 mod kinds;
 mod nearest;
 mod node;
@@ -24,6 +25,7 @@ mod schema;
 mod unknown;
 
 pub use finding::Finding;
+pub use further::{Further, Remark};
 pub use schema::SchemaError;
 
 use finding::Findings;
@@ -36,6 +38,8 @@ use rules::Compiler;
 pub struct Report {
     /// What is wrong, in the order of the text.
     pub findings: Vec<Finding>,
+    /// What a further check warns of, in the order of the text.
+    pub warnings: Vec<Finding>,
     /// How many objects of our kinds there were.
     pub checked: usize,
     /// How many objects of other API groups were passed over.
@@ -76,10 +80,19 @@ impl Validator {
     ///
     /// As [`Self::load`].
     pub fn check(&self, text: &str) -> Result<Report, SchemaError> {
+        self.check_further(text, &|_, _, _| Vec::new())
+    }
+
+    /// As [`Self::check`], and asks `further` about each object that is otherwise valid, with its defaults filled in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
+    pub fn check_further(&self, text: &str, further: Further<'_>) -> Result<Report, SchemaError> {
         let mut report = Report::default();
         for document in parse::documents(text) {
             match document {
-                Ok(node) => self.document(node, &Path::default(), &mut report)?,
+                Ok(node) => self.document(node, &Path::default(), further, &mut report)?,
                 Err(broken) => report.findings.push(Finding {
                     line: broken.mark.line,
                     column: Some(broken.mark.column),
@@ -91,7 +104,13 @@ impl Validator {
         Ok(report)
     }
 
-    fn document(&self, mut node: Node, path: &Path, report: &mut Report) -> Result<(), SchemaError> {
+    fn document(
+        &self,
+        mut node: Node,
+        path: &Path,
+        further: Further<'_>,
+        report: &mut Report,
+    ) -> Result<(), SchemaError> {
         if node.is_null() {
             return Ok(());
         }
@@ -100,12 +119,16 @@ impl Validator {
             Found::Ours(kind) => {
                 report.checked += 1;
                 self.object(kind.definition(&self.compiler)?, &mut node, path, &mut findings);
+                if findings.is_empty() {
+                    let remarks = further(kind.api_version(), kind.name(), &node.to_json());
+                    report.warnings.append(&mut further::take(remarks, &node, path, &mut findings));
+                }
             }
             Found::Foreign => report.passed_over += 1,
             Found::List => {
                 if let Some(Data::List(items)) = node.get_mut("items").map(|items| &mut items.data) {
                     for (index, item) in std::mem::take(items).into_iter().enumerate() {
-                        self.document(item, &path.field("items").index(index), report)?;
+                        self.document(item, &path.field("items").index(index), further, report)?;
                     }
                 }
             }

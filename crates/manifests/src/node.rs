@@ -61,6 +61,22 @@ impl Node {
         Self { mark, data }
     }
 
+    /// The value as JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value;
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Int(value) => Value::from(*value),
+            Data::Float(value) => Value::from(*value),
+            Data::Text(text) => Value::String(text.clone()),
+            Data::List(items) => items.iter().map(Self::to_json).collect(),
+            Data::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect(),
+            ),
+        }
+    }
+
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.data {
             Data::Map(entries) => entries.iter().find(|entry| entry.key == key),
@@ -144,6 +160,15 @@ impl Path {
 
     pub(crate) fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
+    }
+
+    /// The path of something that is at `below`, seen from here.
+    pub(crate) fn then(&self, below: &str) -> Self {
+        match (self.0.is_empty(), below.is_empty()) {
+            (true, _) => Self(below.into()),
+            (_, true) => self.clone(),
+            _ => Self(format!("{}.{below}", self.0)),
+        }
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -4,13 +4,15 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use manifests::Validator;
+use manifests::{Remark, Validator};
+use operator::admission::{self, Severity};
+use serde_json::Value;
 
 use crate::cli::Error;
 
 const AFTER_HELP: &str = "\
-Each error is a line `FILE:LINE: FIELD: MESSAGE` on standard output; a summary goes to standard error. Objects of other \
-API groups are passed over. What depends on objects in the cluster, or on the former version of an object, is not \
+Each error is a line `FILE:LINE: FIELD: MESSAGE` on standard output, each warning a line with `warning: ` before the \
+message; a summary goes to standard error. Objects of other API groups are passed over. What depends on objects in the cluster, or on the former version of an object, is not \
 checked.
 
 Exit codes: 0 all manifests are valid, 1 some are not or cannot be read, 2 wrong arguments.";
@@ -32,13 +34,20 @@ pub(crate) fn run(
     notes: &mut impl Write,
 ) -> Result<(), Error> {
     let validator = Validator::new();
-    let (mut errors, mut checked, mut passed_over) = (0, 0, 0);
+    let (mut errors, mut warnings, mut checked, mut passed_over) = (0, 0, 0, 0);
     for file in &args.files {
         for path in manifest_files(file)? {
             let (name, text) = read(&path, input)?;
-            let report = validator.check(&text).map_err(|error| Error::Bug(error.to_string()))?;
+            let report = validator
+                .check_further(&text, &as_admission)
+                .map_err(|error| Error::Bug(error.to_string()))?;
             for finding in &report.findings {
                 writeln!(out, "{name}:{finding}")?;
+            }
+            for mut warning in report.warnings {
+                warning.message.insert_str(0, "warning: ");
+                warnings += 1;
+                writeln!(out, "{name}:{warning}")?;
             }
             errors += report.findings.len();
             checked += report.checked;
@@ -47,12 +56,26 @@ pub(crate) fn run(
     }
     out.flush()?;
     let mut summary = format!("{checked} checked, {errors} errors");
+    if warnings > 0 {
+        summary += &format!(", {warnings} warnings");
+    }
     if passed_over > 0 {
         summary += &format!(", {passed_over} of other API groups passed over");
     }
     // Without a reader of the note the exit code still tells.
     let _ = writeln!(notes, "{summary}");
     if errors == 0 { Ok(()) } else { Err(Error::Invalid(errors)) }
+}
+
+/// What the operator's webhooks would say.
+fn as_admission(api_version: &str, kind: &str, object: &Value) -> Vec<Remark> {
+    let problems = admission::check(api_version, kind, object).into_iter();
+    let remark = |problem: admission::Problem| Remark {
+        is_warning: problem.severity == Severity::Warning,
+        path: problem.path,
+        message: problem.message,
+    };
+    problems.map(remark).collect()
 }
 
 /// The text, and the name for it in messages.
@@ -135,6 +158,33 @@ mod tests {
             "<stdin>:4: spec.clusterName: required, but missing\n\
              <stdin>:5: spec.clustername: unknown field; did you mean `clusterName`?\n"
         );
+    }
+
+    #[test]
+    fn what_only_admission_sees_is_told_with_its_line() {
+        let bad = GOOD.replace(
+            "  nodeLabels: {}\n",
+            "  switches:\n  - name: a\n    children: [b]\n  - name: b\n    nodeNames:\n    - gpu-[0-3]\n    - gpu-[3-\n",
+        );
+        let (result, out, _) = validate(&[Path::new("-")], &bad);
+        assert!(matches!(result, Err(Error::Invalid(1))), "{out}");
+        assert!(out.starts_with("<stdin>:12: spec.switches[1].nodeNames[1]: column 5: "), "{out}");
+        let list = format!("apiVersion: v1\nkind: List\nitems:\n- {}", bad.trim_end().replace('\n', "\n  "));
+        let (_, out, _) = validate(&[Path::new("-")], &list);
+        assert!(out.starts_with("<stdin>:15: items[0].spec.switches[1].nodeNames[1]: "), "{out}");
+    }
+
+    #[test]
+    fn warnings_are_told_and_fail_nothing() {
+        let set = fs::read_to_string("../../examples/api/slurm.nebius.ai/full/nodeset.yaml").unwrap();
+        let set = set.replace("static: Sockets=2", "static: Sokets=2");
+        let (result, out, notes) = validate(&[Path::new("-")], &set);
+        assert!(result.is_ok(), "{out}");
+        assert!(
+            out.contains(": spec.nodeConfig.static: warning: unknown key Sokets; did you mean Sockets?"),
+            "{out}"
+        );
+        assert_eq!(notes, "1 checked, 0 errors, 1 warnings\n");
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn a_link_with_the_name_of_a_role_does_what_the_subcommand_does() {
-    for (program, subcommand) in ROLES {
+    for (program, subcommand) in ROLES.into_iter().filter(|(_, subcommand)| *subcommand != "operator") {
         for flags in [&[][..], &["--metrics-port=8080"], &["positional", "-x"]] {
             let linked = run_as(program, flags);
             let asked = run(soperator(), &[&[subcommand], flags].concat());
@@ -57,8 +57,35 @@ fn a_link_with_the_name_of_a_role_does_what_the_subcommand_does() {
 }
 
 #[test]
+fn the_operator_refuses_wrong_settings_by_both_names() {
+    for flags in [&["--controllers=nodesets"][..], &["--no-such-flag"]] {
+        let linked = run_as("slurm_operator", flags);
+        let asked = run(soperator(), &[&["operator"], flags].concat());
+        assert!(!asked.status.success() && asked.status.code() == linked.status.code(), "{flags:?}");
+        assert!(
+            stderr(&linked).contains(flags[0].split('=').next().unwrap_or_default()),
+            "{}",
+            stderr(&linked)
+        );
+    }
+}
+
+#[test]
+fn the_operator_without_a_cluster_says_what_to_do() {
+    let output = Command::new(soperator())
+        .args(["operator", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+        .env("KUBECONFIG", "/nowhere/kubeconfig")
+        .env("HOME", "/nowhere")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("error: no cluster is known: run in a pod"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_role_that_is_not_built_says_so_and_fails() {
-    for (program, subcommand) in ROLES {
+    for (program, subcommand) in ROLES.into_iter().filter(|(_, subcommand)| *subcommand != "operator") {
         let output = run_as(program, &["--leader-elect"]);
         assert_eq!(output.status.code(), Some(NOT_BUILT), "{program}");
         assert_eq!(stdout(&output), "");
@@ -70,6 +97,11 @@ fn a_role_that_is_not_built_says_so_and_fails() {
     }
 }
 
+/// Whether a line of usage ends here, but for the word about options.
+fn is_end(rest: &str) -> bool {
+    rest.is_empty() || rest == " [OPTIONS]"
+}
+
 #[test]
 fn help_names_the_program_as_it_was_called() {
     for (program, subcommand) in ROLES {
@@ -77,10 +109,13 @@ fn help_names_the_program_as_it_was_called() {
             let linked = run_as(program, &[flag]);
             assert!(linked.status.success(), "{program} {flag}: {}", stderr(&linked));
             let text = stdout(&linked);
-            assert!(text.lines().any(|line| line == format!("Usage: {program}")), "{text}");
+            let usage = |line: &str| line.strip_prefix(&format!("Usage: {program}")).is_some_and(is_end);
+            assert!(text.lines().any(usage), "{text}");
         }
         let asked = stdout(&run(soperator(), &[subcommand, "--help"]));
-        assert!(asked.lines().any(|line| line == format!("Usage: soperator {subcommand}")), "{asked}");
+        let usage =
+            |line: &str| line.strip_prefix(&format!("Usage: soperator {subcommand}")).is_some_and(is_end);
+        assert!(asked.lines().any(usage), "{asked}");
     }
 }
 

@@ -66,3 +66,60 @@ pub fn connect(mut config: kube::Config, options: Options) -> Result<Client, kub
     let layer = service::EngineLayer::new(options);
     Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
+
+/// Why there is no client for the cluster of this process.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Neither a ServiceAccount nor a kubeconfig.
+    #[error(
+        "no cluster is known: run in a pod with a ServiceAccount, or set KUBECONFIG to the path of a kubeconfig"
+    )]
+    Unknown(#[source] kube::config::InferConfigError),
+    /// What is known of the cluster cannot be used.
+    #[error("the kubeconfig or the ServiceAccount cannot be used")]
+    Unusable(#[source] Box<kube::Error>),
+    /// The API server did not answer in time.
+    #[error("the API server at {url} cannot be reached; is it up, and may this program connect to it?")]
+    Unreachable {
+        /// Where it should be.
+        url: String,
+        /// The last answer.
+        #[source]
+        error: Box<kube::Error>,
+    },
+}
+
+/// The cluster that this process is to work on: that of its ServiceAccount, or of the kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    config: kube::Config,
+}
+
+impl Cluster {
+    /// Finds it, without a call.
+    pub async fn find() -> Result<Self, ConnectError> {
+        kube::Config::infer().await.map(|config| Self { config }).map_err(ConnectError::Unknown)
+    }
+
+    /// Makes a client for it.
+    pub fn connect(&self, options: Options) -> Result<Client, ConnectError> {
+        connect(self.config.clone(), options).map_err(|error| ConnectError::Unusable(Box::new(error)))
+    }
+
+    /// Waits for an answer of the API server, whatever it is, for at most `patience`.
+    pub async fn reach(&self, client: &Client, patience: Duration) -> Result<(), ConnectError> {
+        let start = tokio::time::Instant::now();
+        loop {
+            let error = match client.apiserver_version().await {
+                Ok(_) | Err(kube::Error::Api(_)) => return Ok(()),
+                Err(error) => error,
+            };
+            if start.elapsed() >= patience {
+                let url = self.config.cluster_url.to_string();
+                return Err(ConnectError::Unreachable { url, error: Box::new(error) });
+            }
+            tracing::warn!(error = %crate::error::chain(&error), "the API server does not answer; trying again");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}

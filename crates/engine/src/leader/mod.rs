@@ -68,6 +68,14 @@ pub struct Candidate {
     pub times: Times,
 }
 
+/// A name for this process that no other has: that of its pod or machine, and something random, because a container that
+/// starts again in the same pod is another process.
+pub fn identity() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host.as_deref().map(str::trim).filter(|host| !host.is_empty()).unwrap_or("soperator");
+    format!("{host}_{:016x}", rand::random::<u64>())
+}
+
 /// Why a process is not the leader any more.
 #[derive(Debug, thiserror::Error)]
 pub enum Lost {

@@ -23,6 +23,7 @@ mod resolve;
 mod setting;
 mod source;
 mod value;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +35,7 @@ pub use resolve::Row;
 pub use setting::{SETTINGS, Setting};
 pub use source::Source;
 pub use value::{Address, Time};
+pub use webhooks::{Certificate, Webhooks};
 
 use crate::leader::{Candidate, Times};
 use crate::logging::{self, Format, Level, Output};
@@ -123,8 +125,8 @@ pub struct Settings {
     pub max_concurrent_reconciles: usize,
     /// How long the first lists may take.
     pub cache_sync_timeout: Duration,
-    /// Whether admission webhooks are served.
-    pub webhooks: bool,
+    /// How admission webhooks are served.
+    pub webhooks: Webhooks,
     /// The prefix of the labels that tell the network topology.
     pub topology_label_prefix: String,
     /// Which optional kinds the user says are there, or not.
@@ -201,17 +203,18 @@ impl Settings {
 /// Decides everything, or tells all that is wrong.
 pub fn load(profile: &Profile, flags: &Flags, world: &World<'_>) -> Result<Settings, SettingsError> {
     let mut from = Resolver::new(flags, world.env);
+    let lease = from.get(&setting::LEASE, value::name, profile.lease.into());
     let settings = Settings {
         namespace: from.get_or(&setting::NAMESPACE, value::namespace, || own_namespace(world)),
         leader_election: LeaderElection {
             enabled: from.get(&setting::LEADER_ELECT, value::switch, profile.leader_elect),
-            lease: from.get(&setting::LEASE, value::name, profile.lease.into()),
+            lease: lease.clone(),
         },
         watch: from.get(&setting::WATCH, Scope::parse, Scope::All),
         controllers: controllers(profile, &mut from),
         max_concurrent_reconciles: from.get(&setting::MAX_CONCURRENT, value::count, 1),
         cache_sync_timeout: from.get(&setting::CACHE_SYNC, Time::parse, CACHE_SYNC_TIMEOUT).0,
-        webhooks: from.get(&setting::WEBHOOKS, value::switch, true),
+        webhooks: webhooks::read(&mut from, &lease),
         topology_label_prefix: from.get(
             &setting::TOPOLOGY_PREFIX,
             value::label_prefix,

@@ -107,6 +107,54 @@ pub(super) const WEBHOOKS: Setting =
     setting("webhooks.enabled", BOOL, "true", "Whether the admission webhooks are served")
         .env("ENABLE_WEBHOOKS");
 
+pub(super) const WEBHOOK_ADDRESS: Setting = setting(
+    "webhooks.bindAddress",
+    "ADDRESS",
+    ":9443",
+    "Where the admission webhooks are served; 0 turns them off",
+)
+.flag("webhook-bind-address");
+
+pub(super) const WEBHOOK_SERVICE: Setting = setting(
+    "webhooks.service",
+    "NAME",
+    "the name of the lease and -webhook",
+    "Service by which the API server calls the webhooks, in the operator's namespace",
+)
+.flag("webhook-service");
+
+pub(super) const WEBHOOK_HOSTS: Setting = setting(
+    "webhooks.hosts",
+    "NAME,NAME...",
+    "none",
+    "Further names and addresses by which the API server may call them, for a program that runs outside of the cluster",
+)
+.flag("webhook-hosts");
+
+pub(super) const WEBHOOK_CONFIGURATION: Setting = setting(
+    "webhooks.configuration",
+    "NAME",
+    "the name of the lease and -webhook",
+    "ValidatingWebhookConfiguration whose caBundle is kept",
+)
+.flag("webhook-configuration");
+
+pub(super) const WEBHOOK_CERTIFICATE: Setting = setting(
+    "webhooks.certificate",
+    "own|cert-manager|secret",
+    "own",
+    "Who makes the certificate of the webhooks: this program, cert-manager, or the user in webhooks.secretName",
+)
+.flag("webhook-certificate");
+
+pub(super) const WEBHOOK_SECRET: Setting = setting(
+    "webhooks.secretName",
+    "NAME",
+    "the name of the lease and -webhook-tls",
+    "Secret that keeps the certificate of the webhooks, in the operator's namespace",
+)
+.flag("webhook-secret");
+
 pub(super) const TOPOLOGY: Setting = setting(
     "topology.enabled",
     BOOL,
@@ -241,6 +289,12 @@ pub const SETTINGS: &[&Setting] = &[
     &MAX_CONCURRENT,
     &CACHE_SYNC,
     &WEBHOOKS,
+    &WEBHOOK_ADDRESS,
+    &WEBHOOK_SERVICE,
+    &WEBHOOK_HOSTS,
+    &WEBHOOK_CONFIGURATION,
+    &WEBHOOK_CERTIFICATE,
+    &WEBHOOK_SECRET,
     &TOPOLOGY,
     &TOPOLOGY_PREFIX,
     &PROMETHEUS,

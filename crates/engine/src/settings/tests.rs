@@ -85,7 +85,7 @@ fn flags_win_over_the_environment_and_that_over_the_file_and_that_over_defaults(
         (all.leader_election.enabled, source(&all, "leaderElection.enabled")),
         (false, "c.yaml:4".into())
     );
-    assert_eq!((all.webhooks, source(&all, "webhooks.enabled")), (true, "default".into()));
+    assert_eq!((all.webhooks.enabled, source(&all, "webhooks.enabled")), (true, "default".into()));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn each_variable_of_the_original_counts() {
         .env("IS_APPARMOR_CRD_INSTALLED", "")
         .env("TOPOLOGY_LABEL_PREFIX", "topology.example.com")
         .load();
-    assert!(!settings.leader_election.enabled && !settings.webhooks);
+    assert!(!settings.leader_election.enabled && !settings.webhooks.enabled);
     assert_eq!(settings.watch, Scope::Namespaces(vec!["a".into(), "b".into()]));
     let overrides = Overrides { prometheus: Some(true), mariadb: Some(false), apparmor: None };
     assert_eq!(settings.optional_kinds, overrides);
@@ -276,4 +276,17 @@ fn tokens_over_plain_http_warn() {
     assert!(settings.warnings[0].contains("unencrypted"), "{:?}", settings.warnings);
     let settings = case().flags(&["--metrics-authorization", "--metrics-secure"]).load();
     assert!(settings.metrics.secure && settings.metrics.authorization && settings.warnings.is_empty());
+}
+
+#[test]
+fn names_of_the_webhooks_follow_the_lease_unless_they_are_set() {
+    let webhooks = case().env("LEADER_ELECTION_ID", "slinky").load().webhooks;
+    assert_eq!((&*webhooks.service, &*webhooks.configuration), ("slinky-webhook", "slinky-webhook"));
+    assert_eq!((&*webhooks.secret, webhooks.certificate), ("slinky-webhook-tls", Certificate::Own));
+    let flags = ["--webhook-service=s", "--webhook-hosts=127.0.0.1, a.b", "--webhook-certificate=secret"];
+    let webhooks = case().flags(&flags).load().webhooks;
+    assert_eq!((&*webhooks.service, webhooks.certificate), ("s", Certificate::Secret));
+    assert_eq!(webhooks.hosts, ["127.0.0.1", "a.b"]);
+    let error = case().flags(&["--webhook-certificate=letsencrypt"]).error();
+    assert!(error.contains("none of own, cert-manager, secret"), "{error}");
 }
