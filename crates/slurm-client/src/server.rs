@@ -61,6 +61,10 @@ impl FromStr for Server {
         if authority.as_str().contains('@') || uri.query().is_some() || authority.host().is_empty() {
             return Err(wrong());
         }
+        // What stands for a port and is none would else be passed over.
+        if authority.port_u16().is_none() && authority.as_str() != authority.host() {
+            return Err(wrong());
+        }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
         let prefix = uri.path().trim_end_matches('/').to_owned();
@@ -112,8 +116,19 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example() {
-        for text in ["", "a:6820", "ftp://a", "http://", "unix:run", "http://u:p@a", "http://a?x=1", "/run/x"]
-        {
+        for text in [
+            "",
+            "a:6820",
+            "ftp://a",
+            "http://",
+            "unix:run",
+            "http://u:p@a",
+            "http://a?x=1",
+            "/run/x",
+            "http://a:port",
+            "http://a:99999",
+            "http://a:",
+        ] {
             let error = text.parse::<Server>().unwrap_err().to_string();
             assert!(error.contains("write http://HOST:6820"), "{text}: {error}");
         }

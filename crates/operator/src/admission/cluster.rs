@@ -9,8 +9,12 @@ use super::problem::{Problem, Problems};
 #[must_use]
 pub fn slinky_cluster(cluster: &Cluster) -> Vec<Problem> {
     let mut problems = Problems::default();
-    if let Err(error) = cluster.spec.server.parse::<Server>() {
-        problems.error("spec.server", format!("{error}, without a user and without a query"));
+    if cluster.spec.server.parse::<Server>().is_err() {
+        // The text is not repeated: it may hold a password.
+        problems.error(
+            "spec.server",
+            "is no base URL of a slurmrestd; write http://HOST:6820 or https://HOST:6820, without user, password and query",
+        );
     }
     problems.into_vec()
 }

@@ -7,7 +7,7 @@ use api::nebius::slurm_cluster::{
     PartitionConfigType, PartitionConfiguration, SlurmCluster, SlurmClusterSpec, SlurmNodeAccounting,
     SlurmNodeLogin,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use slurm::conf::{FileKind, Name};
 use slurm::key;
 
@@ -77,7 +77,7 @@ type Look<'a> = &'a dyn Fn(&mut Problems, String, &str, &str);
 
 fn look(problems: &mut Problems, path: &str, value: &Value, found: Look<'_>) {
     match value {
-        Value::Object(fields) if fields.get("enabled") != Some(&Value::Bool(false)) => {
+        Value::Object(fields) if !is_off(fields) => {
             for (key, value) in fields {
                 let path = field(path, key);
                 match value {
@@ -93,6 +93,12 @@ fn look(problems: &mut Problems, path: &str, value: &Value, found: Look<'_>) {
         }
         _ => {}
     }
+}
+
+/// Whether a part is turned off, or has no pods.
+fn is_off(fields: &Map<String, Value>) -> bool {
+    fields.get("enabled") == Some(&Value::Bool(false))
+        || fields.get("size").and_then(Value::as_i64) == Some(0)
 }
 
 /// Checks the partitions that are used; texts for another type of configuration are left alone.

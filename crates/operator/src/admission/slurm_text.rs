@@ -191,7 +191,7 @@ mod tests {
             of_part("SchedulerParameters=bf_continue\n# x\ninclude more-%c.conf\n"),
             Vec::<String>::new()
         );
-        assert_eq!(of_part("MaxJobCount=many"), ["p: line 1: MaxJobCount: \"many\" is no whole number"]);
+        assert_eq!(of_part("MaxJobCount=many"), ["p: line 1: MaxJobCount: \"many\" is no number"]);
         assert_eq!(of_part("\nnonsense"), ["p: line 2: \"nonsense\" is not KEY=VALUE"]);
         assert_eq!(
             of_part("MaxJobCont=5"),

@@ -274,7 +274,7 @@ fn mistakes_in_a_node_set_are_told_with_their_place() {
 fn mistakes_in_slinkys_kinds_are_told_with_their_place() {
     let example = "slinky.slurm.net/full/cluster.yaml";
     for server in ["http://user:password@a:6820", "http://a:6820?x=1", "http://a:port", "http://"] {
-        expect(example, &[("spec.server", json!(server))], "spec.server: `");
+        expect(example, &[("spec.server", json!(server))], "spec.server: is no base URL of a slurmrestd");
     }
     let example = "slinky.slurm.net/full/nodeset.yaml";
     for (path, value, expected) in [
