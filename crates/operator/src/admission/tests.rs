@@ -343,6 +343,24 @@ fn switch(name: &str, children: &[&str]) -> Value {
 }
 
 #[test]
+fn short_texts_for_many_nodes_are_answered_at_once() {
+    let start = std::time::Instant::now();
+    let many = "a[0-65000],b[0-65000],c[0-65000]";
+    let raw: Vec<String> = (0..256).map(|index| format!("PartitionName=p{index} Nodes={many}")).collect();
+    let mut object = documents(&examples().join("slurm.nebius.ai/full/slurmcluster.yaml")).remove(0);
+    set(&mut object, "spec.partitionConfiguration", json!({ "configType": "custom", "rawConfig": raw }));
+    assert_eq!(problems(&object), Vec::<String>::new());
+    let lists: Vec<String> = (0..1024).map(|index| format!("n{index}-[0-65000]")).collect();
+    let topology = json!({
+        "apiVersion": "slurm.nebius.ai/v1alpha1", "kind": "TopologyConfig", "metadata": { "name": "a" },
+        "spec": { "clusterName": "a", "switches": [{ "name": "s", "nodeNames": lists }] },
+    });
+    let found = problems(&topology);
+    assert!(found.len() == 1 && found[0].contains("more than 200000 nodes"), "{found:?}");
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+}
+
+#[test]
 fn mistakes_in_a_topology_are_told_with_their_place() {
     let topology = |spec: Value| {
         json!({

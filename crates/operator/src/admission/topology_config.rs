@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::nebius::{TopologyConfig, TopologyNodes, TopologySwitch, UnknownSwitch, UnknownSwitchPolicy};
-use slurm::NodeName;
+use slurm::{HostList, NodeName};
 
 use super::labels;
 use super::problem::{Problem, Problems};
@@ -86,6 +86,12 @@ impl Placed {
         for (index, text) in nodes.node_names.iter().flatten().enumerate() {
             let path = format!("{path}.nodeNames[{index}]");
             let Some(list) = slurm_text::host_list(problems, &path, text) else { continue };
+            if self.0.len() + list.len() > HostList::MAX_NAMES {
+                // Short texts stand for many names, and all of them are kept here.
+                let most = HostList::MAX_NAMES;
+                return problems
+                    .error(path, format!("with this the topology has more than {most} nodes; remove some"));
+            }
             let twice = list.names().find_map(|name| {
                 let before = self.0.insert(name.clone(), path.clone())?;
                 Some((name, before))

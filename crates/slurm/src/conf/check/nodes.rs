@@ -75,8 +75,13 @@ impl DefinedNodes {
         }
     }
 
-    /// The names that are no nodes, nor node sets where these are allowed.
-    fn missing(&self, names: &str, with_sets: bool) -> HostList {
+    /// The names that are no nodes, nor node sets where these are allowed. A part of a file misses none, and is not searched:
+    /// short texts stand for many names.
+    fn missing(&self, check: &Check<'_>, names: &str, with_sets: bool) -> HostList {
+        if check.part { HostList::new() } else { self.find_missing(names, with_sets) }
+    }
+
+    fn find_missing(&self, names: &str, with_sets: bool) -> HostList {
         // What is no host list was told with its type.
         let Ok(list) = HostList::parse(names) else { return HostList::new() };
         let known =
@@ -94,16 +99,16 @@ pub(super) fn check(check: &Check<'_>, document: &Document, findings: &mut Findi
             partition_line(line, names, &mut partitions, findings);
             partition_nodes(check, &defined, line, findings);
         } else if let Some(name) = begins(line, "NodeSet") {
-            let missing = defined.missing(value(line, "Nodes").unwrap_or_default(), false);
-            if !check.part && !missing.is_empty() {
+            let missing = defined.missing(check, value(line, "Nodes").unwrap_or_default(), false);
+            if !missing.is_empty() {
                 findings.warning(&line.at, format!("NodeSet {name}: there is no node {missing}"));
             }
         } else if let Some(names) = begins(line, "DownNodes") {
             if let Err(error) = HostList::parse(names) {
                 findings.error(&line.at, format!("DownNodes: {error}"));
             }
-            let missing = defined.missing(names, false);
-            if !check.part && !missing.is_empty() {
+            let missing = defined.missing(check, names, false);
+            if !missing.is_empty() {
                 findings.warning(&line.at, format!("DownNodes: there is no node {missing}"));
             }
         }
@@ -132,8 +137,8 @@ fn partition_nodes(check: &Check<'_>, defined: &DefinedNodes, line: &Line, findi
     if let Err(error) = HostList::parse(nodes) {
         return findings.error(&line.at, format!("Nodes: {error}"));
     }
-    let missing = defined.missing(nodes, true);
-    if !check.part && !missing.is_empty() {
+    let missing = defined.missing(check, nodes, true);
+    if !missing.is_empty() {
         findings.error(&line.at, format!("Nodes: there is no node and no node set {missing}"));
     }
 }
@@ -164,7 +169,7 @@ pub(super) fn check_names(check: &Check<'_>, document: &Document, key: &str, fin
 
 /// Warns of names that slurm.conf does not have. Slurm passes over them.
 pub(super) fn used(check: &Check<'_>, line: &Line, key: &str, names: &str, findings: &mut Findings) {
-    let missing = check.nodes.map(|nodes| nodes.missing(names, false)).unwrap_or_default();
+    let missing = check.nodes.map(|nodes| nodes.find_missing(names, false)).unwrap_or_default();
     if !missing.is_empty() {
         findings.warning(&line.at, format!("{key}: slurm.conf has no node {missing}"));
     }
