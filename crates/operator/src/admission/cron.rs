@@ -47,7 +47,7 @@ fn item_problem((name, least, most, names): &(&str, u32, u32, &[&str]), item: &s
         named.or_else(|| text.bytes().all(|c| c.is_ascii_digit()).then(|| text.parse().ok()).flatten())
     };
     let (range, step) = item.split_once('/').map_or((item, None), |(range, step)| (range, Some(step)));
-    if step.is_some_and(|step| !number(step).is_some_and(|step| step > 0)) {
+    if step.is_some_and(|step| step.parse::<u32>().map_or(true, |step| step == 0)) {
         return Some(format!("{name}: the step of {item:?} is no number from 1 up"));
     }
     if range == "*" || range == "?" {
@@ -94,6 +94,7 @@ mod tests {
             ("* * * foo *", "month: \"foo\""),
             ("*/0 * * * *", "step"),
             ("*/x * * * *", "step"),
+            ("* * * */jan *", "step"),
             ("20-10 * * * *", "goes down"),
             ("-5 * * * *", "minute: \"-5\""),
             ("@dayly", "@hourly and @every DURATION"),
