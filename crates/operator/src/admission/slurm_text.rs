@@ -201,9 +201,21 @@ mod tests {
 
     #[test]
     fn what_only_one_slurm_refuses_is_a_warning_that_names_it() {
-        let found =
-            of_part("JobCredentialPrivateKey=/x\nMpiParams=ports=1-2\nPurgeX=1\nCommunicationParameters=x");
-        assert!(found.iter().all(|line| line.starts_with("warning: ")), "{found:?}");
+        let found = of_part("CertgenType=x");
+        assert_eq!(
+            found,
+            ["warning: p: line 1: Slurm 24.11 does not know the key CertgenType; another version does"]
+        );
+        let found = of_part("EpilogTimeout=soon");
+        assert_eq!(
+            found[0], "warning: p: line 1: EpilogTimeout: \"soon\" is no number (Slurm 26.05)",
+            "{found:?}"
+        );
+        let found = of_part("AccountingStoreJobComment=yes");
+        assert!(
+            found.len() == 1 && found[0].starts_with("p: line 1: AccountingStoreJobComment was removed"),
+            "{found:?}"
+        );
     }
 
     #[test]
