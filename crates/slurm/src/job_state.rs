@@ -1,30 +1,10 @@
 //! The state of a job: one base state and any number of flags.
 
-use std::fmt;
+use crate::state::{State, state_words};
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
-
-macro_rules! words {
-    ($(#[$doc:meta])* $type:ident, $table:ident: $($word:ident = $name:literal,)*) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "each is Slurm's word for it")]
-        pub enum $type { $($word,)* }
-
-        const $table: &[($type, &str)] = &[$(($type::$word, $name),)*];
-
-        impl $type {
-            /// Slurm's word for it.
-            pub fn name(self) -> &'static str {
-                $table.iter().find(|(word, _)| *word == self).map_or("", |(_, name)| *name)
-            }
-        }
-    };
-}
-
-words! {
+state_words! {
     /// What a job is at bottom. A job has exactly one.
-    JobBase, BASES:
+    JobBase:
     Pending = "PENDING",
     Running = "RUNNING",
     Suspended = "SUSPENDED",
@@ -39,9 +19,9 @@ words! {
     OutOfMemory = "OUT_OF_MEMORY",
 }
 
-words! {
+state_words! {
     /// What else is true of a job, beside its base state.
-    JobFlag, FLAGS:
+    JobFlag:
     Completing = "COMPLETING",
     Configuring = "CONFIGURING",
     LaunchFailed = "LAUNCH_FAILED",
@@ -57,12 +37,6 @@ words! {
     SpecialExit = "SPECIAL_EXIT",
     StageOut = "STAGE_OUT",
     Stopped = "STOPPED",
-}
-
-impl JobFlag {
-    const fn bit(self) -> u32 {
-        1 << self as u32
-    }
 }
 
 /// Whether a job holds the nodes that it names.
@@ -86,71 +60,9 @@ pub enum Hold {
 /// assert!(state.has(JobFlag::Completing));
 /// assert_eq!(state.to_string(), "CANCELLED+COMPLETING");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct JobState {
-    base: Option<JobBase>,
-    flags: u32,
-    // Nearly always none, so it costs a pointer and no more.
-    unknown: Option<Box<Unknown>>,
-}
-
-/// Words that we do not know, as they came.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Unknown(Vec<Box<str>>);
+pub type JobState = State<JobBase, JobFlag>;
 
 impl JobState {
-    /// Reads the words that Slurm writes for a state.
-    pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut state = Self::default();
-        for word in words {
-            state.add(word);
-        }
-        state
-    }
-
-    fn add(&mut self, word: &str) {
-        let word = word.trim();
-        if word.is_empty() {
-            return;
-        }
-        if let Some((base, _)) = BASES.iter().find(|(_, name)| name.eq_ignore_ascii_case(word)) {
-            if self.base.is_none_or(|known| known == *base) {
-                self.base = Some(*base);
-                return;
-            }
-            // Two bases contradict each other: the second makes the state one that we cannot read.
-        } else if let Some((flag, _)) = FLAGS.iter().find(|(_, name)| name.eq_ignore_ascii_case(word)) {
-            self.flags |= flag.bit();
-            return;
-        }
-        self.unknown.get_or_insert_default().0.push(word.into());
-    }
-
-    /// The base state; none when Slurm sent none, or one that we do not know.
-    pub const fn base(&self) -> Option<JobBase> {
-        self.base
-    }
-
-    /// Whether the flag is set.
-    pub const fn has(&self, flag: JobFlag) -> bool {
-        self.flags & flag.bit() != 0
-    }
-
-    /// The flags that are set, in a fixed order.
-    pub fn flags(&self) -> impl Iterator<Item = JobFlag> + '_ {
-        FLAGS.iter().map(|(flag, _)| *flag).filter(|flag| self.has(*flag))
-    }
-
-    /// The words that we do not know, as they came.
-    pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().flat_map(|unknown| &unknown.0).map(AsRef::as_ref)
-    }
-
-    /// Whether every word of the state has a meaning to us, and it has a base.
-    pub fn is_understood(&self) -> bool {
-        self.base.is_some() && self.unknown.is_none()
-    }
-
     /// Whether a job in this state holds its nodes (rule 1 of "jobs are sacred").
     pub fn holds_nodes(&self) -> Hold {
         const HOLDING: [JobFlag; 7] = [
@@ -163,7 +75,7 @@ impl JobState {
             // Its nodes boot for it.
             JobFlag::PowerUpNode,
         ];
-        if matches!(self.base, Some(JobBase::Running | JobBase::Suspended))
+        if matches!(self.base(), Some(JobBase::Running | JobBase::Suspended))
             || HOLDING.iter().any(|flag| self.has(*flag))
         {
             Hold::Holds
@@ -176,59 +88,14 @@ impl JobState {
 
     /// Whether the job is over and has let go of everything.
     pub fn is_finished(&self) -> bool {
-        self.holds_nodes() == Hold::HoldsNot && self.base != Some(JobBase::Pending)
-    }
-}
-
-impl fmt::Display for JobState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
-        words.extend(self.flags().map(|flag| flag.name()));
-        words.extend(self.unknown());
-        f.write_str(&words.join("+"))
-    }
-}
-
-impl<'de> Deserialize<'de> for JobState {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StateVisitor)
-    }
-}
-
-struct StateVisitor;
-
-impl<'de> Visitor<'de> for StateVisitor {
-    type Value = JobState;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of words of a job's state")
-    }
-
-    fn visit_unit<E>(self) -> Result<JobState, E> {
-        Ok(JobState::default())
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<JobState, E> {
-        Ok(JobState::from_words(text.split(['+', ','])))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<JobState, A::Error> {
-        let mut state = JobState::default();
-        while let Some(word) = seq.next_element::<crate::wire::Text<'de>>()? {
-            state.add(&word);
-        }
-        Ok(state)
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<JobState, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(JobState::default())
+        self.holds_nodes() == Hold::HoldsNot && self.base() != Some(JobBase::Pending)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StateWord;
 
     fn state(words: &str) -> JobState {
         JobState::from_words(words.split('+'))
@@ -236,11 +103,11 @@ mod tests {
 
     #[test]
     fn every_word_is_read_as_itself() {
-        for (base, name) in BASES {
+        for (base, name) in JobBase::WORDS {
             assert_eq!(state(name).base(), Some(*base));
             assert_eq!(state(name).to_string(), *name);
         }
-        for (flag, name) in FLAGS {
+        for (flag, name) in JobFlag::WORDS {
             let state = state(&format!("PENDING+{name}"));
             assert_eq!(state.flags().collect::<Vec<_>>(), [*flag], "{name}");
             assert!(state.is_understood());
@@ -262,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_job_that_waits_or_is_over_holds_nothing() {
-        for (base, name) in BASES {
+        for (base, name) in JobBase::WORDS {
             let holds = matches!(base, JobBase::Running | JobBase::Suspended);
             assert_eq!(state(name).holds_nodes() == Hold::HoldsNot, !holds, "{name}");
         }

@@ -1,50 +1,29 @@
 //! The state of a node: one base state and any number of flags.
 
-use std::fmt;
+use crate::state::{State, state_words};
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
-
-/// What a node is at bottom. A node has exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NodeBase {
+state_words! {
+    /// What a node is at bottom. A node has exactly one.
+    NodeBase:
     /// Slurm itself does not know: the node has not registered since the controller started.
-    Unknown,
+    Unknown = "UNKNOWN",
     /// Out of service.
-    Down,
+    Down = "DOWN",
     /// No job has resources of the node. A suspended job may still be there.
-    Idle,
+    Idle = "IDLE",
     /// Jobs have all of its resources.
-    Allocated,
+    Allocated = "ALLOCATED",
     /// In an error state.
-    Error,
+    Error = "ERROR",
     /// Jobs have some of its resources.
-    Mixed,
+    Mixed = "MIXED",
     /// A placeholder in the configuration, no real node yet.
-    Future,
+    Future = "FUTURE",
 }
 
-const BASES: [(NodeBase, &str); 7] = [
-    (NodeBase::Unknown, "UNKNOWN"),
-    (NodeBase::Down, "DOWN"),
-    (NodeBase::Idle, "IDLE"),
-    (NodeBase::Allocated, "ALLOCATED"),
-    (NodeBase::Error, "ERROR"),
-    (NodeBase::Mixed, "MIXED"),
-    (NodeBase::Future, "FUTURE"),
-];
-
-macro_rules! node_flags {
-    ($($flag:ident = $name:literal,)*) => {
-        /// What else is true of a node, beside its base state.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "each is Slurm's word for it")]
-        pub enum NodeFlag { $($flag,)* }
-
-        const FLAGS: &[(NodeFlag, &str)] = &[$((NodeFlag::$flag, $name),)*];
-    };
-}
-
-node_flags! {
+state_words! {
+    /// What else is true of a node, beside its base state.
+    NodeFlag:
     Blocked = "BLOCKED",
     Cloud = "CLOUD",
     Completing = "COMPLETING",
@@ -73,24 +52,6 @@ node_flags! {
     Undrain = "UNDRAIN",
 }
 
-impl NodeFlag {
-    const fn bit(self) -> u32 {
-        1 << self as u32
-    }
-
-    /// Slurm's word for it.
-    pub fn name(self) -> &'static str {
-        FLAGS.iter().find(|(flag, _)| *flag == self).map_or("", |(_, name)| *name)
-    }
-}
-
-impl NodeBase {
-    /// Slurm's word for it.
-    pub fn name(self) -> &'static str {
-        BASES.iter().find(|(base, _)| *base == self).map_or("", |(_, name)| *name)
-    }
-}
-
 /// The state of a node. Words that we do not know are kept as they came.
 ///
 /// ```
@@ -102,73 +63,11 @@ impl NodeBase {
 /// assert_eq!(state.unknown().collect::<Vec<_>>(), ["WOBBLING"]);
 /// assert_eq!(state.to_string(), "MIXED+DRAIN+WOBBLING");
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NodeState {
-    base: Option<NodeBase>,
-    flags: u32,
-    // Nearly always none, so it costs a pointer and no more.
-    unknown: Option<Box<Unknown>>,
-}
-
-/// Words that we do not know, as they came.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Unknown(Vec<Box<str>>);
+pub type NodeState = State<NodeBase, NodeFlag>;
 
 impl NodeState {
-    /// Reads the words that Slurm writes for a state.
-    pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut state = Self::default();
-        for word in words {
-            state.add(word);
-        }
-        state
-    }
-
-    fn add(&mut self, word: &str) {
-        let word = word.trim();
-        if word.is_empty() {
-            return;
-        }
-        if let Some((base, _)) = BASES.iter().find(|(_, name)| name.eq_ignore_ascii_case(word)) {
-            if self.base.is_none_or(|known| known == *base) {
-                self.base = Some(*base);
-                return;
-            }
-            // Two bases contradict each other: the second makes the state one that we cannot read.
-        } else if let Some((flag, _)) = FLAGS.iter().find(|(_, name)| name.eq_ignore_ascii_case(word)) {
-            self.flags |= flag.bit();
-            return;
-        }
-        self.unknown.get_or_insert_default().0.push(word.into());
-    }
-
-    /// The base state; none when Slurm sent none, or one that we do not know.
-    pub const fn base(&self) -> Option<NodeBase> {
-        self.base
-    }
-
-    /// Whether the flag is set.
-    pub const fn has(&self, flag: NodeFlag) -> bool {
-        self.flags & flag.bit() != 0
-    }
-
-    /// The flags that are set, in a fixed order.
-    pub fn flags(&self) -> impl Iterator<Item = NodeFlag> + '_ {
-        FLAGS.iter().map(|(flag, _)| *flag).filter(|flag| self.has(*flag))
-    }
-
-    /// The words that we do not know, as they came.
-    pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        self.unknown.iter().flat_map(|unknown| &unknown.0).map(AsRef::as_ref)
-    }
-
-    /// Whether every word of the state has a meaning to us, and it has a base.
-    pub fn is_understood(&self) -> bool {
-        self.base.is_some() && self.unknown.is_none()
-    }
-
     /// Whether the node is to take no more jobs (and not about to be told otherwise).
-    pub const fn is_drain(&self) -> bool {
+    pub fn is_drain(&self) -> bool {
         self.has(NodeFlag::Drain) && !self.has(NodeFlag::Undrain)
     }
 
@@ -182,64 +81,19 @@ impl NodeState {
         self.is_drain()
             && self.is_understood()
             && !self.is_at_work()
-            && matches!(self.base, Some(NodeBase::Idle | NodeBase::Down))
+            && matches!(self.base(), Some(NodeBase::Idle | NodeBase::Down))
     }
 
     /// Whether the node's own state says that jobs are on it.
-    pub const fn is_at_work(&self) -> bool {
-        matches!(self.base, Some(NodeBase::Allocated | NodeBase::Mixed)) || self.has(NodeFlag::Completing)
-    }
-}
-
-impl fmt::Display for NodeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words: Vec<&str> = self.base.iter().map(|base| base.name()).collect();
-        words.extend(self.flags().map(|flag| flag.name()));
-        words.extend(self.unknown());
-        f.write_str(&words.join("+"))
-    }
-}
-
-impl<'de> Deserialize<'de> for NodeState {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StateVisitor)
-    }
-}
-
-struct StateVisitor;
-
-impl<'de> Visitor<'de> for StateVisitor {
-    type Value = NodeState;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of words of a node's state")
-    }
-
-    fn visit_unit<E>(self) -> Result<NodeState, E> {
-        Ok(NodeState::default())
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<NodeState, E> {
-        Ok(NodeState::from_words(text.split(['+', ','])))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<NodeState, A::Error> {
-        let mut state = NodeState::default();
-        while let Some(word) = seq.next_element::<crate::wire::Text<'de>>()? {
-            state.add(&word);
-        }
-        Ok(state)
-    }
-
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<NodeState, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(NodeState::default())
+    pub fn is_at_work(&self) -> bool {
+        matches!(self.base(), Some(NodeBase::Allocated | NodeBase::Mixed)) || self.has(NodeFlag::Completing)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::StateWord;
 
     fn state(words: &str) -> NodeState {
         NodeState::from_words(words.split('+'))
@@ -247,11 +101,11 @@ mod tests {
 
     #[test]
     fn every_word_is_read_as_itself() {
-        for (base, name) in BASES {
-            assert_eq!(state(name).base(), Some(base));
-            assert_eq!(state(name).to_string(), name);
+        for (base, name) in NodeBase::WORDS {
+            assert_eq!(state(name).base(), Some(*base));
+            assert_eq!(state(name).to_string(), *name);
         }
-        for (flag, name) in FLAGS {
+        for (flag, name) in NodeFlag::WORDS {
             let state = state(&format!("IDLE+{name}"));
             assert_eq!(state.flags().collect::<Vec<_>>(), [*flag], "{name}");
             assert!(state.is_understood());
