@@ -3,6 +3,7 @@
 //! No I/O, no clock, no randomness: time and entropy are passed in. Nothing here knows Kubernetes.
 
 mod accounting;
+pub mod agent;
 mod api_version;
 mod busy;
 pub mod conf;
