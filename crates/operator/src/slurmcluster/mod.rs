@@ -25,7 +25,8 @@ use render::labels;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
-pub(crate) use explain::{Trouble, missing_references, pod_trouble};
+pub(crate) use desired::desired;
+pub(crate) use explain::{missing_references, pod_trouble};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
 
 use crate::caches::Caches;

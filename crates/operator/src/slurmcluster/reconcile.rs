@@ -260,10 +260,10 @@ impl Look<'_> {
             }
         }
         if let Some(controller) = controller
-            && let Some(state) = asked.states.get(&controller.name_any())
+            && let Some(state) = asked.states.get(&controller.name_any()).cloned()
         {
             if runs_wanted_image {
-                agents.note_programs(image, state);
+                agents.note_programs(image, &state);
                 if needs_programs && !state.programs.is_empty() {
                     asked.again_after(Duration::ZERO);
                 }
