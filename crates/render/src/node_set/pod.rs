@@ -47,7 +47,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         labels,
         annotations: spec.worker_annotations.clone().unwrap_or_default(),
         sidecars: vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)],
-        subdomain: Some(set.service()),
+        subdomain: Some(set.domain_service()),
         searches: searches(cluster),
         account: Account::Ours(cluster.names.worker_service_account()),
         ..Pod::new(cluster, Component::NodeSet, &settings, main.build(), GRACE)
@@ -129,7 +129,7 @@ fn environment(set: &Set<'_>) -> Vec<EnvVar> {
     let kind = if gpu.enabled { ClusterType::Gpu } else { ClusterType::Cpu };
     let mut variables = place();
     variables.extend([
-        var(env::SERVICE_NAME, set.service()),
+        var(env::SERVICE_NAME, set.domain_service()),
         var(env::CLUSTER_TYPE, cluster_type(kind)),
         var(env::CONF_SERVER, conf_server(set.cluster)),
         var(env::STATIC_NODE, set.cluster.static_nodes.to_string()),
