@@ -9,6 +9,7 @@
 //! prunes leaves its objects alone ([`ValidatedCluster::is_broken`]).
 
 mod accounting;
+pub mod check;
 mod common;
 mod controller;
 mod defaults;
@@ -17,19 +18,18 @@ pub mod labels;
 mod login;
 mod names;
 mod object;
-mod problem;
 mod rest;
 mod secrets;
 pub mod slurm_files;
 pub mod validate;
 mod workers;
 
+pub use check::problem::{Problem, Severity};
 pub use defaults::Defaults;
 pub use facts::{Facts, HeldImages, NodeSetFacts, References, Running, Served, WorkerFacts};
 pub use labels::Component;
 pub use names::Names;
 pub use object::{Dynamic, Object, Policy, Rendered};
-pub use problem::{Problem, Problems, Severity};
 pub use secrets::{GeneratedSecret, Material, SshHostKeys, generated_secrets};
 pub use slurm_files::{config_hash, slurm_configs};
 pub use validate::{ValidatedCluster, validate};
