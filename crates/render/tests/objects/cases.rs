@@ -8,6 +8,7 @@ use render::{
     Defaults, Facts, Object, Rendered, Served, ValidatedCluster, node_set_objects, render, validate,
 };
 use serde_json::Value;
+use slurm::Secret;
 
 /// A cluster, and NodeSets of the user that belong to it.
 pub(crate) struct Case {
@@ -56,7 +57,25 @@ pub(crate) fn case(name: &'static str) -> Case {
     let node_sets = node_sets.map(|path| documents(&path)).unwrap_or_default();
     let node_sets = node_sets.into_iter().map(|node_set| serde_json::from_value(node_set).unwrap()).collect();
     let programs = ["scontrol", "slurmctld", "slurmrestd"].map(str::to_owned);
+    let keys = |kind: &str| (Secret::from(format!("private {kind}")), format!("public {kind}"));
+    let bytes = |text: &str| Material::Bytes(Secret::from(text.to_owned()));
+    let new_secrets = [
+        (GeneratedSecret::Munge, bytes("munge")),
+        (GeneratedSecret::Jwt, bytes("jwt")),
+        (GeneratedSecret::DatabasePassword, bytes("password")),
+        (GeneratedSecret::DatabaseRootPassword, bytes("root password")),
+        (
+            GeneratedSecret::SshdKeys,
+            Material::SshHostKeys(SshHostKeys {
+                ecdsa: keys("ecdsa"),
+                ed25519: keys("ed25519"),
+                rsa: keys("rsa"),
+            }),
+        ),
+    ];
     let facts = Facts {
+        database_password: Some(Secret::from("password".to_owned())),
+        new_secrets: new_secrets.into(),
         slurmctld_programs: Some(programs.into()),
         served: Served { mariadb: true, app_armor_profile: true, monitors: false },
         ..Facts::default()
