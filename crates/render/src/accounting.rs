@@ -4,6 +4,7 @@ use slurm::agent::{command, path};
 
 use crate::labels::Component;
 use crate::pod::{self, Limits, Mount, Pod, Rights, Role, mount, munge};
+use crate::slurm_files::{TLS_CA_DIR, TLS_CLIENT_DIR};
 use crate::validate::{Accounting, Database};
 use crate::workload::{self, Roll};
 use crate::{Facts, Rendered, ValidatedCluster, database};
@@ -14,12 +15,7 @@ const GRACE: i64 = 120;
 const CONTAINER: &str = "accounting";
 
 /// The host that slurmdbd.conf names as `DbdHost`: slurmdbd refuses to run on another.
-pub(crate) const HOST: &str = "accounting";
-
-/// Where slurmdbd.conf names the certificate of the authority that signed the database's (`ca.crt`).
-pub(crate) const TLS_CA: &str = "/mnt/slurmdbd-ssl-ca-cert";
-/// Where slurmdbd.conf names its own certificate (`tls.crt` and `tls.key`).
-pub(crate) const TLS_CLIENT: &str = "/mnt/slurmdbd-ssl-client-key";
+const HOST: &str = "accounting";
 
 pub(crate) fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered> {
     let Ok(Some(accounting)) = &cluster.accounting else { return Vec::new() };
@@ -59,8 +55,8 @@ fn pod(cluster: &ValidatedCluster, accounting: &Accounting, facts: &Facts) -> po
     if let Database::External(external) = accounting.database(facts) {
         let tls = &external.tls;
         let secrets = [
-            ("slurmdbd-ssl-ca-cert", TLS_CA, &tls.server_ca_secret_ref),
-            ("slurmdbd-ssl-client-key", TLS_CLIENT, &tls.client_cert_secret_ref),
+            ("slurmdbd-ssl-ca-cert", TLS_CA_DIR, &tls.server_ca_secret_ref),
+            ("slurmdbd-ssl-client-key", TLS_CLIENT_DIR, &tls.client_cert_secret_ref),
         ];
         for (name, path, secret) in secrets {
             if let Some(secret) = secret.as_deref().filter(|secret| !secret.is_empty()) {

@@ -12,16 +12,11 @@ use slurm::agent::{command, env, path};
 
 use crate::labels::Component;
 use crate::pod::{Limits, Mount, Pod, Rights, Role, mount, place, var};
+use crate::slurm_files::{DATABASE, DATABASE_PORT, DATABASE_USER};
 use crate::validate::{Accounting, ContainerSettings, Database, PlainDatabase, VolumeChoice};
 use crate::workload::{self, Replace};
 use crate::{Dynamic, Facts, Rendered, ValidatedCluster, amount};
 
-/// The database that slurmdbd keeps its tables in.
-pub(crate) const DATABASE: &str = "slurm_acct_db";
-/// The user that slurmdbd logs in as.
-pub(crate) const USER: &str = "slurm";
-/// The port of MariaDB.
-pub(crate) const PORT: u16 = 3306;
 /// The key of the Secrets with passwords.
 const PASSWORD: &str = "password";
 
@@ -56,7 +51,7 @@ fn stateful_set(
     facts: &Facts,
 ) -> Vec<Rendered> {
     let names = &cluster.names;
-    let service = workload::service(cluster, Component::Database, names.database(), CONTAINER, PORT);
+    let service = workload::service(cluster, Component::Database, names.database(), CONTAINER, DATABASE_PORT);
     let claim = VolumeChoice::Claim(Box::new(plain.storage.clone().unwrap_or_else(default_claim)));
     let secret = |name: &str, file: &str, secret: String| {
         let directory = file.rsplit_once('/').map_or(file, |(directory, _)| directory);
@@ -67,7 +62,7 @@ fn stateful_set(
         pull_policy: PullPolicy::IfNotPresent,
         command: Vec::new(),
         args: Vec::new(),
-        port: PORT,
+        port: DATABASE_PORT,
         resources: BTreeMap::new(),
         limits: None,
         app_armor_profile: String::new(),
@@ -76,20 +71,19 @@ fn stateful_set(
         proc_mount: None,
     };
     let mut env = place();
-    env.extend([var(env::DATABASE_NAME, DATABASE), var(env::DATABASE_USER, USER)]);
+    env.extend([var(env::DATABASE_NAME, DATABASE), var(env::DATABASE_USER, DATABASE_USER)]);
     let mut main = Role {
         name: CONTAINER,
         command: command::MARIADB,
         settings: &settings,
         image: None,
-        port: Some(PORT),
+        port: Some(DATABASE_PORT),
         rights: Rights::Plain,
         limits: Limits::WithoutCpu,
         host_users: accounting.pod.host_users,
         env,
         mounts: vec![
-            // Below the root of the volume, where some file systems have a directory of their own.
-            Mount::of("data", path::DATABASE, &claim).sub_path("mysql"),
+            Mount::of("data", path::DATABASE, &claim),
             secret("database-password", path::DATABASE_PASSWORD, names.database_password()),
             secret("database-root-password", path::DATABASE_ROOT_PASSWORD, names.database_root_password()),
         ],
@@ -142,13 +136,13 @@ fn mariadb(
         }
     };
     set("database", DATABASE.into());
-    set("username", USER.into());
+    set("username", DATABASE_USER.into());
     set("passwordSecretKeyRef", password(names.database_password()));
     set("rootPasswordSecretKeyRef", password(names.database_root_password()));
     set("image", container.image.clone().into());
     set("imagePullPolicy", to_value(&container.image_pull_policy));
     set("imagePullSecrets", to_value(&some(&accounting.pod.image_pull_secrets)));
-    set("port", container.port.filter(|port| *port > 0).unwrap_or(PORT.into()).into());
+    set("port", container.port.filter(|port| *port > 0).unwrap_or(DATABASE_PORT.into()).into());
     set("replicas", if facts.running.accounting { replicas } else { 0 }.into());
     set("service", json!({ "type": "ClusterIP" }));
     set("myCnf", my_cnf(container.resources.as_ref()).into());
@@ -172,7 +166,7 @@ fn grant(cluster: &ValidatedCluster) -> Dynamic {
         "privileges": ["ALL PRIVILEGES"],
         "database": DATABASE,
         "table": "*",
-        "username": USER,
+        "username": DATABASE_USER,
         "host": "%",
         "grantOption": true,
         "requeueInterval": "30s",
@@ -191,14 +185,16 @@ fn dynamic(cluster: &ValidatedCluster, kind: &'static str, plural: &'static str,
     }
 }
 
-/// What slurmdbd needs of a database (Slurm's guide to accounting). Half of the memory holds tables.
+/// What slurmdbd needs of a database (Slurm's guide to accounting). Half of the memory holds tables. With snapshot isolation,
+/// slurmdbd 26.05 ends when two transactions meet; servers before 11.6 do not know it.
 fn my_cnf(resources: Option<&BTreeMap<String, Quantity>>) -> String {
     const MIB: u64 = 1 << 20;
     let memory = resources.and_then(|resources| resources.get("memory")).and_then(amount::whole);
     let pool = memory.map_or(512, |memory| memory / 2 / MIB).max(128);
     format!(
         "[mariadb]\nbind-address=*\ninnodb_buffer_pool_size={pool}M\ninnodb_log_file_size=64M\n\
-         innodb_lock_wait_timeout=900\nmax_allowed_packet=16M\n"
+         innodb_lock_wait_timeout=900\nmax_allowed_packet=16M\n\
+         loose_innodb_snapshot_isolation=OFF\n"
     )
 }
 

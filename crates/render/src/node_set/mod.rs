@@ -18,7 +18,7 @@ use slurm::agent::env;
 use crate::labels::{self, Component};
 use crate::pod::var;
 use crate::validate::Workers;
-use crate::{Rendered, ValidatedCluster, workload};
+use crate::{Rendered, ValidatedCluster, small_files, workload};
 
 /// Name of the container of slurmd, and of its port.
 pub(crate) const CONTAINER: &str = "slurmd";
@@ -29,32 +29,41 @@ struct Set<'a> {
     cluster: &'a ValidatedCluster,
     node_set: &'a NodeSet,
     name: &'a str,
-    /// The section of the cluster, where the NodeSet stands for it.
+    /// The section `slurmNodes.worker`, where the NodeSet stands for it.
     workers: Option<&'a Workers>,
 }
 
 impl<'a> Set<'a> {
-    fn new(cluster: &'a ValidatedCluster, node_set: &'a NodeSet) -> Self {
+    /// `None`: the NodeSet stands for a section that has problems.
+    fn new(cluster: &'a ValidatedCluster, node_set: &'a NodeSet) -> Option<Self> {
         let name = node_set.metadata.name.as_deref().unwrap_or_default();
-        let workers = cluster.workers.as_ref().ok().and_then(Option::as_ref);
-        Self { cluster, node_set, name, workers: workers.filter(|_| name == cluster.names.worker()) }
+        let workers = match &cluster.workers {
+            _ if name != cluster.names.worker() => None,
+            Ok(workers) => workers.as_ref(),
+            Err(_) => return None,
+        };
+        Some(Self { cluster, node_set, name, workers })
     }
 
     /// What stands before the ordinal in the names of Slurm nodes: those of `slurmNodes.worker` are `worker-N`.
     fn node_prefix(&self) -> &'a str {
-        if self.name == self.cluster.names.worker() { "worker" } else { self.name }
+        if self.workers.is_some() { "worker" } else { self.name }
     }
 
-    /// The headless Service under which the workers have their DNS names. Users' NodeSets share one, so that login pods
-    /// need not know which there are.
-    fn service(&self) -> String {
+    /// The headless Service under which the workers have their DNS names.
+    fn domain_service(&self) -> String {
+        self.cluster.names.domain_service(self.name)
+    }
+
+    /// The headless Service of these workers alone.
+    fn own_service(&self) -> String {
         let names = &self.cluster.names;
-        if self.name == names.worker() { names.worker_service() } else { names.node_sets_service() }
+        if self.workers.is_some() { names.worker_service() } else { names.node_set_service(self.name) }
     }
 
     fn security_limits(&self) -> String {
         let names = &self.cluster.names;
-        if self.name == names.worker() {
+        if self.workers.is_some() {
             names.security_limits(Component::Worker)
         } else {
             names.node_set_security_limits(self.name)
@@ -85,21 +94,20 @@ impl<'a> Set<'a> {
 }
 
 /// The objects that a NodeSet has besides its pods and claims: limits.conf and its headless Service. The NodeSet owns them.
+/// None where the NodeSet stands for a section that has problems: what is there stays.
 #[must_use]
 pub fn node_set_objects(cluster: &ValidatedCluster, node_set: &NodeSet) -> Vec<Rendered> {
-    let set = Set::new(cluster, node_set);
-    let text = node_set.spec.slurmd.security.as_ref().and_then(|security| security.limits_config.clone());
-    let text = text.filter(|text| !text.is_empty()).unwrap_or_else(default_limits);
+    let Some(set) = Set::new(cluster, node_set) else { return Vec::new() };
+    let custom =
+        node_set.spec.slurmd.security.as_ref().and_then(|security| security.limits_config.as_deref());
+    let custom = custom.filter(|text| !text.is_empty());
+    let text = custom.map_or_else(default_limits, |text| small_files::limits(Some(text)));
     let limits = ConfigMap {
         metadata: set.metadata(set.security_limits()),
-        data: Some(BTreeMap::from([("limits.conf".into(), text)])),
+        data: Some(BTreeMap::from([(small_files::LIMITS.into(), text)])),
         ..ConfigMap::default()
     };
-    let name = if set.workers.is_some() {
-        cluster.names.worker_service()
-    } else {
-        cluster.names.node_set_service(set.name)
-    };
+    let name = set.own_service();
     let mut service = workload::headless(workload::service(
         cluster,
         Component::NodeSet,
@@ -147,12 +155,16 @@ pub struct WorkerTemplate<'a> {
     claims: BTreeMap<String, PersistentVolumeClaimSpec>,
 }
 
-/// The workers of a NodeSet as they should be.
+/// The workers of a NodeSet as they should be. `None` where the NodeSet stands for `slurmNodes.worker` and that section has
+/// problems: workers stay as they are.
 #[must_use]
-pub fn worker_template<'a>(cluster: &'a ValidatedCluster, node_set: &'a NodeSet) -> WorkerTemplate<'a> {
-    let set = Set::new(cluster, node_set);
+pub fn worker_template<'a>(
+    cluster: &'a ValidatedCluster,
+    node_set: &'a NodeSet,
+) -> Option<WorkerTemplate<'a>> {
+    let set = Set::new(cluster, node_set)?;
     let built = pod::template(&set);
-    WorkerTemplate { set, template: built.template, claims: built.claims }
+    Some(WorkerTemplate { set, template: built.template, claims: built.claims })
 }
 
 impl WorkerTemplate<'_> {
@@ -165,8 +177,8 @@ impl WorkerTemplate<'_> {
     /// A hash of all that replaces pods when it changes: the same for all ordinals.
     #[must_use]
     pub fn hash(&self) -> String {
-        // Types of Kubernetes always become JSON, with keys in order.
-        let text = serde_json::to_vec(&(&self.template, &self.claims)).unwrap_or_default();
+        // Types of Kubernetes always become JSON, with keys in order. The pod is that of one ordinal, whichever.
+        let text = serde_json::to_vec(&(self.pod(0), self.claims(0))).unwrap_or_default();
         Sha256::digest(text).iter().take(8).fold(String::new(), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
             hex
@@ -198,14 +210,21 @@ impl WorkerTemplate<'_> {
         let PodTemplateSpec { metadata, spec } = self.template.clone();
         let mut metadata = metadata.unwrap_or_default();
         let mut spec = spec.unwrap_or_default();
+        // Images of the original take the name of the pod for that of its host and of its Slurm node.
+        let mut variables = vec![var(env::POD_NAME, &node_name), var(env::NODE_NAME, &node_name)];
         if self.set.cluster.static_nodes {
-            let line = slurm_node::line(&self.set, &node_name);
+            let line = slurm_node::line(&self.set);
             metadata.annotations.get_or_insert_default().insert(labels::NODE_LINE.into(), line);
+        } else {
+            let features = slurm_node::features(&self.set);
+            variables.extend(
+                features.iter().map(|feature| var(format!("{}{feature}", env::FEATURE_PREFIX), &node_name)),
+            );
         }
-        spec.hostname = Some(node_name.clone());
         for container in spec.containers.iter_mut().filter(|container| container.name == CONTAINER) {
-            container.env.get_or_insert_default().push(var(env::NODE_NAME, node_name.clone()));
+            container.env.get_or_insert_default().extend(variables.iter().cloned());
         }
+        spec.hostname = Some(node_name);
         let claims = self.claims.keys().map(|name| Volume {
             name: name.clone(),
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {

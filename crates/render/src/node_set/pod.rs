@@ -8,7 +8,7 @@ use slurm::agent::{command, env, path};
 use super::{CONTAINER, Set, slurm_node};
 use crate::labels::{self, Component};
 use crate::login::{cluster_type, conf_server, searches};
-use crate::pod::{Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place, var};
+use crate::pod::{Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, var};
 use crate::validate::{ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, VolumeChoice};
 
 /// Seconds that running jobs have to end after somebody wants the pod to: 30 days. Where it is ours to decide, a worker is
@@ -47,7 +47,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         labels,
         annotations: spec.worker_annotations.clone().unwrap_or_default(),
         sidecars: vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)],
-        subdomain: Some(set.service()),
+        subdomain: Some(set.domain_service()),
         searches: searches(cluster),
         account: Account::Ours(cluster.names.worker_service_account()),
         ..Pod::new(cluster, Component::NodeSet, &settings, main.build(), GRACE)
@@ -127,9 +127,9 @@ fn environment(set: &Set<'_>) -> Vec<EnvVar> {
     let spec = &set.node_set.spec;
     let gpu = spec.gpu.unwrap_or_default();
     let kind = if gpu.enabled { ClusterType::Gpu } else { ClusterType::Cpu };
-    let mut variables = place();
+    let mut variables = place_of_worker();
     variables.extend([
-        var(env::SERVICE_NAME, set.service()),
+        var(env::SERVICE_NAME, set.domain_service()),
         var(env::CLUSTER_TYPE, cluster_type(kind)),
         var(env::CONF_SERVER, conf_server(set.cluster)),
         var(env::STATIC_NODE, set.cluster.static_nodes.to_string()),
