@@ -55,6 +55,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         return Ok(Wake::OnChange);
     }
     if context.caches.awaits(owner.uid()) {
+        tracing::debug!("waiting for our own writes to come back");
         return Ok(Wake::OnChange);
     }
     let parent = match parent(context, set) {

@@ -56,6 +56,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         return Ok(Wake::OnChange);
     }
     if context.caches.awaits(owner.uid()) {
+        tracing::debug!("waiting for our own writes to come back");
         return Ok(Wake::OnChange);
     }
     let validated = match validate(cluster, &context.defaults) {
@@ -93,6 +94,7 @@ struct Asked {
     states: HashMap<String, AgentState>,
     verdict: Option<Verdict>,
     again: Option<Duration>,
+    failed: Option<Error>,
 }
 
 impl Asked {
@@ -128,15 +130,18 @@ impl Look<'_> {
             // What we wrote comes back and wakes us; before that the status would only flap.
             return Ok(wake);
         }
-        let mut asked = Asked::default();
+        let (mut asked, mut failed) = (Asked::default(), None);
         if !changed {
             let hash = config_hash(validated, &facts);
             let rotation = secrets::rotation_mark(context, &self.key.namespace, &names);
-            let marked = pods::mark(context, self.owner.uid(), &live, hash.as_deref(), rotation.as_deref());
-            if marked.await? {
-                return Ok(Wake::OnChange);
+            match pods::mark(context, self.owner.uid(), &live, hash.as_deref(), rotation.as_deref()).await {
+                Ok(false) => {}
+                Ok(true) => return Ok(Wake::OnChange),
+                // The status tells nevertheless how things stand.
+                Err(error) => failed = Some(error),
             }
-            asked = self.ask(&live, &facts, hash.as_deref(), image).await?;
+            asked = self.ask(&live, &facts, hash.as_deref(), image).await;
+            failed = failed.or(asked.failed.take());
         }
         let evidence = Evidence {
             caches: &context.caches,
@@ -154,6 +159,9 @@ impl Look<'_> {
         let told = tell(context, self.cluster, &seen).await;
         applied?;
         told?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         Ok(match (wake, asked.again) {
             (Wake::After(wake), Some(again)) => Wake::After(wake.min(again)),
             (Wake::OnChange, Some(again)) => Wake::After(again),
@@ -222,7 +230,7 @@ impl Look<'_> {
         facts: &Facts,
         hash: Option<&str>,
         image: &str,
-    ) -> Result<Asked, Error> {
+    ) -> Asked {
         let mut asked = Asked::default();
         let agents = &self.memory.agents;
         let names = self.validated.names();
@@ -288,12 +296,12 @@ impl Look<'_> {
         if let Some(pod) = stale.first() {
             let sessions = asked.states.get(&pod.name_any()).and_then(|state| state.sessions);
             if sessions == Some(0) || pods::never_ran(pod) {
-                pods::replace_login(self.context, pod).await?;
+                asked.failed = pods::replace_login(self.context, pod).await.err();
             } else {
                 asked.again_after(LATER);
             }
         }
-        Ok(asked)
+        asked
     }
 }
 
