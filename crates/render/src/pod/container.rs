@@ -110,7 +110,10 @@ fn ports(name: &str, port: Option<u16>) -> Vec<ContainerPort> {
 }
 
 /// Requests, and limits that follow from them.
-fn resources(requests: &BTreeMap<String, Quantity>, limits: Limits) -> Option<ResourceRequirements> {
+pub(super) fn resources(
+    requests: &BTreeMap<String, Quantity>,
+    limits: Limits,
+) -> Option<ResourceRequirements> {
     if requests.is_empty() {
         return None;
     }

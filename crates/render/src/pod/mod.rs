@@ -8,6 +8,7 @@ mod container;
 pub(crate) mod mount;
 pub(crate) mod munge;
 mod security;
+pub(crate) mod sssd;
 
 use std::collections::BTreeMap;
 
