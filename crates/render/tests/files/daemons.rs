@@ -18,6 +18,7 @@ SlurmUser=slurm
 AuthAltParameters=jwt_key=/etc/slurm/jwt_hs256.key
 SlurmctldPidFile=/run/slurm/slurmctld.pid
 AccountingStorageHost=127.0.0.1
+AccountingStoragePort=6819
 ";
 
 /// What makes jobs run without privileges, and two slurmds on one machine; and an image without PMIx.
@@ -140,7 +141,8 @@ fn workers_that_register_themselves_run_jobs_once_the_topology_has_them() -> Res
             let conf = format!("Port={port} CPUs=2 RealMemory=1000 Feature=fast,cpu-worker");
             let command = ["/usr/sbin/slurmd", "-D", "-Z", "-N", node, "--conf", &conf];
             machine.start_daemon(&format!("slurmd-{node}"), &command)?;
-            machine.wait_for_node(node, &["idle"])?;
+            let show = ["scontrol", "show", "node", node, "--oneliner"];
+            machine.wait_until("the worker is idle", || Ok(machine.exec(&show)?.contains(" State=IDLE")))?;
         }
         let two = ["srun", "--immediate=10", "-N2", "echo", "done"];
         ensure!(
