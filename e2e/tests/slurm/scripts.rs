@@ -182,6 +182,21 @@ fn a_full_disk_is_told_in_the_comment_of_the_node_which_is_taken_back() -> Resul
 }
 
 #[test]
+fn slurmd_itself_runs_the_health_check() -> Result<()> {
+    let conf = format!(
+        "HealthCheckProgram={FOLDER}/hc_program.sh\nHealthCheckInterval=1\nHealthCheckNodeState=ANY,CYCLE"
+    );
+    for version in Version::ALL {
+        let slurm = SlurmMachine::start(Options::new(version).nodes(1).extra_conf(&conf))?;
+        write_scripts(&slurm, "\n  boot_disk_full: { command: sh boot_disk_full.sh -1 }\n")?;
+        slurm.wait_until("the node has a comment", || {
+            Ok(node(&slurm)?.contains("Comment=[node_problem] boot disk is full: "))
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
 fn shared_memory_of_a_user_goes_with_the_last_job() -> Result<()> {
     for version in Version::ALL {
         let slurm = machine(version, "")?;
