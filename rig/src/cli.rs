@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Fetch and build what is missing: programs, images
     Build {
-        /// Parts to build: host-packages, kube, coredns, helm, helm-unittest, kwok, an image's name, `images` for all
-        /// images, soperator, image-store. Without any: everything
+        /// Parts to build: host-packages, kube, coredns, helm, helm-unittest, kwok, cert-manager, an image's name, `images` for
+        /// all images, soperator, image-store. Without any: everything but cert-manager, which only tests use
         parts: Vec<String>,
         /// Hash what the cache holds, and build again what is damaged
         #[arg(long)]
