@@ -90,11 +90,6 @@ impl Agent {
         self.woken.notify_all();
     }
 
-    /// Whether it was told to stop.
-    pub fn stopping(&self) -> bool {
-        lock(&self.signals).stop
-    }
-
     /// Signals to pass on since the last call.
     pub fn pending_signals(&self) -> Vec<Signal> {
         std::mem::take(&mut lock(&self.signals).pending)

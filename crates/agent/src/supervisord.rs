@@ -376,17 +376,13 @@ stopsignal=TERM
     #[test]
     fn everything_about_a_program_is_read() {
         let conf = parse(
-            "[program:a]\ncommand=/bin/sh -c \"echo 'x y' ; ls\" \\\"q\nautostart=no\nautorestart=unexpected\n\
+            "[program:a]\ncommand=/bin/sh -c \"echo 'x y';ls\" \\\"q ; why\nautostart=no\nautorestart=unexpected\n\
              exitcodes=0,2\nstartretries=7\nstartsecs=0\nenvironment=A=\"1,2\",B=%(ENV_HOME)s/b , C='%%'\n\
              directory=/tmp\nuser=nobody\nstopsignal=INT\nstopwaitsecs=3\n",
         );
         assert_eq!(conf.unsupported, Vec::<String>::new());
         let a = &conf.programs[0];
-        assert_eq!(
-            a.command,
-            ["/bin/sh", "-c", "echo 'x y"],
-            "a ; after a blank is a comment, as supervisord has it"
-        );
+        assert_eq!(a.command, ["/bin/sh", "-c", "echo 'x y';ls", "\"q"]);
         assert!(!a.autostart);
         assert!(!a.restarts_after(Some(2)));
         assert!(a.restarts_after(Some(1)) && a.restarts_after(None));
