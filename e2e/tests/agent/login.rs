@@ -45,21 +45,33 @@ const SSH: [&str; 7] = [
     "root@10.9.0.61",
 ];
 
-/// A session that lasts until it is killed.
-fn session(lab: &Lab, terminal: bool) -> Result<Child> {
-    let words = [&SSH[..], if terminal { &["-tt"] } else { &[] }, &["sleep 1000"]].concat();
-    Ok(lab
-        .machine()
-        .command(&words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?)
+/// A session that lasts until it is ended.
+struct Session<'a> {
+    lab: &'a Lab,
+    client: Child,
+    words: String,
+}
+
+impl<'a> Session<'a> {
+    fn open(lab: &'a Lab, seconds: u32, terminal: bool) -> Result<Self> {
+        let words = format!("sleep {seconds}");
+        let command = [&SSH[..], if terminal { &["-tt"] } else { &[] }, &[&words]].concat();
+        let mut command = lab.machine().command(&command);
+        let client = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Self { lab, client, words })
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.lab.machine().exec(&["pkill", "--full", &format!("^ssh .*{}$", self.words)])?;
+        self.client.wait()?;
+        Ok(())
+    }
 }
 
 fn host_key(lab: &Lab) -> Result<String> {
     let said = lab.machine().exec(&["ssh-keyscan", "-t", "ed25519", "10.9.0.61"])?;
-    Ok(said.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" "))
+    let line = said.lines().find(|line| !line.starts_with('#')).unwrap_or_default();
+    Ok(line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "))
 }
 
 fn sessions(login: &Container<'_>, count: u32) -> Result<()> {
@@ -93,8 +105,8 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     let said = lab.machine().exec(&[&SSH[..], &["scontrol ping; echo $SLURM_CONF"]].concat())?;
     assert!(said.contains(" is UP") && said.contains("/etc/slurm/slurm.conf"), "{said}");
     sessions(&login, 0)?;
-    let mut with_terminal = session(&lab, true)?;
-    let mut without = session(&lab, false)?;
+    let with_terminal = Session::open(&lab, 1001, true)?;
+    let without = Session::open(&lab, 1002, false)?;
     sessions(&login, 2)?;
 
     // New host keys end no session; settings that sshd does not like are not taken.
@@ -108,14 +120,12 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     assert_eq!((login.state()?.sessions, login.state()?.restarts), (Some(2), 0));
 
     // A pod that stops takes no more sessions and waits for those that are open.
-    without.kill()?;
-    without.wait()?;
+    without.end()?;
     sessions(&login, 1)?;
     login.signal("-TERM")?;
     login.wait_until("sshd is closed", || Ok(host_key(&lab).map_or(true, |key| key.is_empty())))?;
     assert_eq!(login.state()?.sessions, Some(1));
     assert!(!login.has_ended());
-    with_terminal.kill()?;
-    with_terminal.wait()?;
+    with_terminal.end()?;
     login.wait_until("the pod has ended", || Ok(login.has_ended()))
 }

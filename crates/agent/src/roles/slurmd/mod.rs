@@ -19,6 +19,7 @@ use super::keep::{LOOK, step};
 use super::variable;
 use crate::agent::{Agent, Stopped, TICK};
 use crate::daemon::Daemon;
+use crate::etc_slurm::{self, ETC_SLURM};
 use crate::files;
 use crate::sshd::Sshd;
 use crate::supervisord::{self, Supervisord};
@@ -27,6 +28,8 @@ use crate::{cgroup, lookup, munge_socket, proc, registration};
 const SLURMCTLD_PORT: u16 = 6817;
 const SLURMD: &str = "slurmd";
 const SSHD: &str = "sshd";
+/// A link of slurmd's own to the configuration that it has fetched.
+const FETCHED: &str = "/run/slurm/conf";
 const STOP: Duration = Duration::from_secs(20);
 
 /// sshd beside slurmd.
@@ -80,6 +83,12 @@ fn user_programs() -> Option<Supervisord> {
 fn prepare(agent: &Agent) {
     if variable(env::CGROUP_V2).as_deref() == Some("true")
         && let Err(error) = cgroup::prepare()
+    {
+        agent.failed(&error);
+    }
+    // Commands in the pod see what slurmd has fetched, not what the image may hold.
+    if variable(env::CONF_SERVER).is_some()
+        && let Err(error) = etc_slurm::show(Path::new(FETCHED), Path::new(ETC_SLURM))
     {
         agent.failed(&error);
     }
