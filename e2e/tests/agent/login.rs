@@ -1,6 +1,6 @@
 //! A login pod: sessions are counted, and outlive sshd and its host keys.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use rig::slurm::Version;
@@ -36,43 +36,31 @@ fn mount_host_key(lab: &Lab, name: &str) -> Result<String> {
     said.split_whitespace().nth(1).map(str::to_owned).context("no fingerprint")
 }
 
-const SSH: [&str; 7] = [
-    "ssh",
-    "-i",
-    "/tmp/user",
-    "-oStrictHostKeyChecking=no",
-    "-oUserKnownHostsFile=/dev/null",
-    "-oBatchMode=yes",
-    "root@10.9.0.61",
-];
-
-/// A session that lasts until it is ended.
-struct Session<'a> {
-    lab: &'a Lab,
-    client: Child,
-    words: String,
+/// ssh of this machine in the network of the pods: not every image has one.
+fn ssh(lab: &Lab, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &lab.machine().pid().to_string(), "--net", "ssh", "-F", "none", "-i"]);
+    command.arg(lab.machine().path("/tmp/user"));
+    command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oBatchMode=yes"]);
+    command.args(["-oIdentitiesOnly=yes", "root@10.9.0.61"]).args(words);
+    command
 }
 
-impl<'a> Session<'a> {
-    fn open(lab: &'a Lab, seconds: u32, terminal: bool) -> Result<Self> {
-        let words = format!("sleep {seconds}");
-        let command = [&SSH[..], if terminal { &["-tt"] } else { &[] }, &[&words]].concat();
-        let mut command = lab.machine().command(&command);
-        let client = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        Ok(Self { lab, client, words })
-    }
+/// A session that lasts until its client is killed.
+fn session(lab: &Lab, terminal: bool) -> Result<Child> {
+    let words: &[&str] = if terminal { &["-tt", "sleep 1000"] } else { &["sleep 1000"] };
+    Ok(ssh(lab, words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
+}
 
-    fn end(mut self) -> Result<()> {
-        self.lab.machine().exec(&["pkill", "--full", &format!("^ssh .*{}$", self.words)])?;
-        self.client.wait()?;
-        Ok(())
-    }
+fn end(mut session: Child) -> Result<()> {
+    session.kill()?;
+    session.wait()?;
+    Ok(())
 }
 
 /// The fingerprint of the host key that sshd has, if it takes connections.
 fn host_key(lab: &Lab) -> Result<String> {
-    let output = lab.machine().command(&[&SSH[..], &["-v", "true"]].concat()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&ssh(lab, &["-v", "true"]).output()?.stderr).into_owned();
     let line = said.lines().find_map(|line| line.split_once("Server host key: ssh-ed25519 "));
     Ok(line.map(|(_, key)| key.to_owned()).unwrap_or_default())
 }
@@ -105,11 +93,11 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     );
 
     // What a user sees.
-    let said = lab.machine().exec(&[&SSH[..], &["scontrol ping; echo $SLURM_CONF"]].concat())?;
+    let said = e2e::output_of(&mut ssh(&lab, &["scontrol ping; echo $SLURM_CONF"]), None)?;
     assert!(said.contains(" is UP") && said.contains("/etc/slurm/slurm.conf"), "{said}");
     sessions(&login, 0)?;
-    let with_terminal = Session::open(&lab, 1001, true)?;
-    let without = Session::open(&lab, 1002, false)?;
+    let with_terminal = session(&lab, true)?;
+    let without = session(&lab, false)?;
     sessions(&login, 2)?;
 
     // New host keys end no session; settings that sshd does not like are not taken.
@@ -123,12 +111,12 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     assert_eq!((login.state()?.sessions, login.state()?.restarts), (Some(2), 0));
 
     // A pod that stops takes no more sessions and waits for those that are open.
-    without.end()?;
+    end(without)?;
     sessions(&login, 1)?;
     login.signal("-TERM")?;
     login.wait_until("sshd is closed", || Ok(host_key(&lab)?.is_empty()))?;
     assert_eq!(login.state()?.sessions, Some(1));
     assert!(!login.has_ended());
-    with_terminal.end()?;
+    end(with_terminal)?;
     login.wait_until("the pod has ended", || Ok(login.has_ended()))
 }

@@ -19,7 +19,7 @@ use crate::slurm_conf::{Conf, with_queued_accounting, without_accounting};
 use crate::{lookup, munge_socket, proc, programs};
 
 const LOOK: Duration = Duration::from_secs(1);
-const HELPER: Duration = Duration::from_secs(60);
+const HELPER: Duration = Duration::from_secs(30);
 /// How long slurmctld may take to come back from reconfigure.
 const RECONFIGURE: Duration = Duration::from_secs(120);
 /// It saves its state when it stops.

@@ -28,8 +28,6 @@ use crate::{cgroup, lookup, munge_socket, proc, registration};
 const SLURMCTLD_PORT: u16 = 6817;
 const SLURMD: &str = "slurmd";
 const SSHD: &str = "sshd";
-/// A link of slurmd's own to the configuration that it has fetched.
-const FETCHED: &str = "/run/slurm/conf";
 const STOP: Duration = Duration::from_secs(20);
 
 /// sshd beside slurmd.
@@ -88,7 +86,7 @@ fn prepare(agent: &Agent) {
     }
     // Commands in the pod see what slurmd has fetched, not what the image may hold.
     if variable(env::CONF_SERVER).is_some()
-        && let Err(error) = etc_slurm::show(Path::new(FETCHED), Path::new(ETC_SLURM))
+        && let Err(error) = etc_slurm::hide(Path::new(ETC_SLURM))
     {
         agent.failed(&error);
     }
@@ -167,13 +165,13 @@ fn work(
 
 /// Drains the node, waits for its jobs, and stops slurmd.
 fn stop(agent: &Agent, node: &Node, slurmd: &mut Daemon, others: &mut Programs) {
-    if slurmd.runs() || proc::has_stepd() {
+    if slurmd.runs() || !proc::job_steps().is_empty() {
         node.drain(agent);
         let mut asked = None;
         loop {
             // Job steps need slurmd to report their end.
             step(agent, slurmd, |agent| command::slurmd(agent, node));
-            if !proc::has_stepd() {
+            if proc::job_steps().is_empty() {
                 let ask = asked.is_none_or(|asked: Instant| asked.elapsed() >= LOOK);
                 if ask && node.is_free(agent) {
                     break;
