@@ -38,6 +38,8 @@ pub struct Options {
     pub verify: bool,
     /// Whether the lock files of images are rewritten.
     pub update_locks: bool,
+    /// Whether the image of our own programs gets them as they are shipped, and not as they compile fastest.
+    pub release: bool,
 }
 
 /// Names that stand for several parts.
@@ -93,8 +95,8 @@ impl Part {
             Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
             Part::Image(recipe) => image::build(cache, recipe, image_options, &say).map(drop),
             Part::Soperator => {
-                say("compiling the release programs");
-                let programs = [release_program()?, agent_program()?];
+                say("compiling our own programs");
+                let programs = [soperator_program(options.release)?, agent_program()?];
                 let built = image::build_soperator(cache, &programs, image_options, &say)?;
                 image_store::remember_soperator(cache, &built)
             }
@@ -106,15 +108,15 @@ impl Part {
 /// Every part that `rig build` makes without being told names, in the order in which one lane builds them.
 pub fn all_parts() -> Result<Vec<Part>> {
     let mut parts = vec![Part::HostPackages];
-    parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST, &go::KWOK].map(Part::Go));
+    parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST].map(Part::Go));
     parts.extend(image::recipes()?.into_iter().map(Box::new).map(Part::Image));
     parts.extend([Part::Soperator, Part::ImageStore]);
     Ok(parts)
 }
 
-/// Parts that are built when they are named, or when a test first needs them: few do, and they take minutes.
+/// Parts that are built when they are named, or when something first needs them: little does, and they take minutes.
 fn parts_on_demand() -> Vec<Part> {
-    vec![Part::Go(&go::CERT_MANAGER)]
+    [&go::KWOK, &go::CERT_MANAGER].map(Part::Go).into()
 }
 
 /// What a running rig needs.
@@ -199,9 +201,9 @@ pub fn go_program(cache: &Cache, program: &'static GoProgram) -> Result<PathBuf>
     program.find(cache).with_context(|| format!("{} vanished from the cache", program.name))
 }
 
-/// Our own program, compiled for release.
-fn release_program() -> Result<PathBuf> {
-    cargo_program(&["--release", "--package", "soperator"])
+/// Our own program: as it is shipped, or as it compiles fastest (the profile says how), which is what the rig needs.
+fn soperator_program(release: bool) -> Result<PathBuf> {
+    cargo_program(&["--profile", if release { "release" } else { "rig" }, "--package", "soperator"])
 }
 
 /// `slurm-agent`, small and static: it runs in images that we know nothing of.
