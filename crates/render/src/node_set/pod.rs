@@ -6,10 +6,15 @@ use k8s_openapi::api::core::v1::EnvVar;
 use slurm::agent::{command, env, path};
 
 use super::{CONTAINER, Set, slurm_node};
+use crate::amount;
 use crate::labels::{self, Component};
 use crate::login::{cluster_type, conf_server, searches};
-use crate::pod::{Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, var};
-use crate::validate::{ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, VolumeChoice};
+use crate::pod::{
+    Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, sssd, var,
+};
+use crate::validate::{
+    ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, SssdSidecar, VolumeChoice,
+};
 
 /// Seconds that running jobs have to end after somebody wants the pod to: 30 days. Where it is ours to decide, a worker is
 /// drained before; this is for all other ways. The agent ends as soon as no job step lives, so nobody waits without need.
@@ -28,6 +33,13 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     };
     let slurmd = slurmd(set);
     let munge = munge(set);
+    let limits = sidecar_limits(set);
+    let mut mounts = mounts(set);
+    let mut sidecars = vec![munge::sidecar(&munge, cluster.names.munge(), limits, settings.host_users)];
+    if let Some(sssd) = sssd(set) {
+        sidecars.push(sssd::sidecar(&sssd, limits, settings.host_users));
+        mounts.insert(0, sssd::pipes());
+    }
     let main = Role {
         name: CONTAINER,
         command: command::SLURMD,
@@ -38,7 +50,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         limits: Limits::Equal,
         host_users: settings.host_users,
         env: environment(set),
-        mounts: mounts(set),
+        mounts,
     };
     let mut labels = labels::object(cluster.names.cluster(), Component::NodeSet);
     labels.insert(labels::NODE_SET.into(), set.name.into());
@@ -46,13 +58,21 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     Pod {
         labels,
         annotations: spec.worker_annotations.clone().unwrap_or_default(),
-        sidecars: vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)],
+        agent_limits: limits,
+        sidecars,
         subdomain: Some(set.domain_service()),
         searches: searches(cluster),
         account: Account::Ours(cluster.names.worker_service_account()),
         ..Pod::new(cluster, Component::NodeSet, &settings, main.build(), GRACE)
     }
     .build()
+}
+
+/// How the containers beside slurmd are limited. A worker that asks for whole CPUs gets them for itself, if everything in its
+/// pod is limited to what it asks for. For another worker that would only make what is beside slurmd slow.
+fn sidecar_limits(set: &Set<'_>) -> Limits {
+    let cpu = set.node_set.spec.slurmd.resources.get("cpu");
+    if cpu.is_some_and(amount::is_whole) { Limits::Equal } else { Limits::WithoutCpu }
 }
 
 /// Credentials of the cluster, and those of the NodeSet.
@@ -121,6 +141,14 @@ fn munge(set: &Set<'_>) -> ContainerSettings {
         settings.env = workers.munge.env.clone();
     }
     settings
+}
+
+fn sssd(set: &Set<'_>) -> Option<SssdSidecar> {
+    let spec = &set.node_set.spec;
+    let sssd = spec.sssd.as_ref()?;
+    let mut container = container(&sssd.image, sssd.security.as_ref(), &sssd.probes);
+    container.resources = sssd.resources.clone().unwrap_or_default();
+    Some(SssdSidecar { container, settings: spec.sssd_settings.clone() })
 }
 
 fn environment(set: &Set<'_>) -> Vec<EnvVar> {
