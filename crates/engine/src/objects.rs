@@ -67,6 +67,7 @@ pub async fn annotate<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
+    // Without a kind: a merge would put it into the object.
     let patch = json!({ "metadata": { "uid": seen.meta().uid, "annotations": annotations } });
     let key = Key::of(seen);
     let api = Api::<K>::namespaced(client.clone(), &key.namespace);
