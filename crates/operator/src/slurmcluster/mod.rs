@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use render::labels;
 use tokio_util::sync::CancellationToken;
 
-pub use error::Error;
 pub(crate) use desired::desired;
+pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
 
@@ -106,9 +106,9 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     referenced!(config_maps, config_maps);
     referenced!(claims, claims, own_claims);
     controller.watch(&caches.pods, |change| {
-        change.object().and_then(|pod| {
-            Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?))
-        })
+        change
+            .object()
+            .and_then(|pod| Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?)))
     });
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {

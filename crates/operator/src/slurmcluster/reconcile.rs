@@ -15,6 +15,7 @@ use kube::{Resource as _, ResourceExt as _};
 use render::{Component, Facts, Severity, ValidatedCluster, config_hash, labels, render, validate};
 use slurm::agent::AgentState;
 
+use super::Memory;
 use super::agents::{self, Verdict};
 use super::desired::desired;
 use super::error::Error;
@@ -23,7 +24,6 @@ use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
 use super::status::{Observation, fold, news};
-use super::Memory;
 use crate::context::Context;
 use crate::references::References;
 use crate::secrets;
@@ -224,19 +224,14 @@ impl Look<'_> {
     }
 
     /// Asks agents for what only they know, and replaces login pods that nobody uses.
-    async fn ask(
-        &self,
-        live: &Live,
-        facts: &Facts,
-        hash: Option<&str>,
-        image: &str,
-    ) -> Asked {
+    async fn ask(&self, live: &Live, facts: &Facts, hash: Option<&str>, image: &str) -> Asked {
         let mut asked = Asked::default();
         let agents = &self.memory.agents;
         let names = self.validated.names();
         let has_address = |pod: &&Arc<PodView>| !pod.is_terminating() && pod.status.pod_ip.is_some();
         let controller = live.controller_pod(names).filter(has_address);
-        let runs_wanted_image = live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
+        let runs_wanted_image =
+            live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
         let needs_programs = facts.slurmctld_programs.is_none()
             && runs_wanted_image
             && self.validated.rest.as_ref().is_ok_and(|rest| rest.container.image.is_empty());
@@ -326,8 +321,9 @@ const ALL_COMPONENTS: [Component; 8] = [
 async fn tell(context: &Context, cluster: &SlurmCluster, seen: &Observation) -> Result<(), Error> {
     let next = fold(cluster, seen, Timestamp::now());
     let before = cluster.status.as_ref();
-    let written =
-        status::write(&context.client, crate::MANAGER, cluster, before, &next).await.map_err(Error::Status)?;
+    let written = status::write(&context.client, crate::MANAGER, cluster, before, &next)
+        .await
+        .map_err(Error::Status)?;
     if let Some(version) = written {
         let uid = cluster.uid().unwrap_or_default();
         context.caches.clusters.wrote(Key::of(cluster), &version, &uid);

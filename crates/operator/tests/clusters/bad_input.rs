@@ -149,10 +149,12 @@ async fn a_claim_that_is_pending_is_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_pulled_is_told_as_the_kubelet_says_it() -> Result<()> {
     let place = Place::new("image").await?;
-    place.make("a", |manifest| {
-        manifest["spec"]["volumeSources"] = json!([{ "name": "jail", "hostPath": { "path": "/srv/jail" } }]);
-    })
-    .await?;
+    place
+        .make("a", |manifest| {
+            manifest["spec"]["volumeSources"] =
+                json!([{ "name": "jail", "hostPath": { "path": "/srv/jail" } }]);
+        })
+        .await?;
     place
         .until("slurmctld has a pod", async || {
             Ok(place.api::<k8s_openapi::api::core::v1::Pod>().get_opt("a-controller-0").await?)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use api::nebius::slurm_cluster::SlurmClusterStatus;
 use api::nebius::SlurmCluster;
+use api::nebius::slurm_cluster::SlurmClusterStatus;
 use engine::Scope;
 use engine::client::{self, Interceptor};
 use engine::logging::{Format, Level, Output};
