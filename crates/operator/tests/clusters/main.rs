@@ -4,4 +4,5 @@ mod bad_input;
 mod creation;
 mod place;
 mod sweeps;
+mod with_slurm;
 mod worker_sets;

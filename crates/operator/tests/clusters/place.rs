@@ -18,6 +18,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, Config};
 use operator::controllers::{self, Setup};
+use operator::slurm_api::SlurmApis;
 use rig::{ControlPlane, ControlPlaneOptions};
 use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
@@ -75,8 +76,12 @@ pub fn setup(namespace: &str) -> Setup {
 
 /// Runs the controllers on a namespace until `stop`.
 pub async fn operate(client: Client, namespace: String, stop: CancellationToken) {
+    operate_with(client, setup(&namespace), stop).await;
+}
+
+async fn operate_with(client: Client, setup: Setup, stop: CancellationToken) {
     let elected = watch::Sender::new(true).subscribe();
-    if let Err(error) = controllers::run(client, setup(&namespace), elected, stop).await {
+    if let Err(error) = controllers::run(client, setup, elected, stop).await {
         eprintln!("{error}");
     }
 }
@@ -97,18 +102,19 @@ impl Drop for Place {
 
 impl Place {
     pub async fn new(name: &str) -> Result<Self> {
+        Self::with(name, SlurmApis::default()).await
+    }
+
+    /// With Slurm somewhere else than in the cluster.
+    pub async fn with(name: &str, slurm: SlurmApis) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
-        place.start().await?;
+        let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
+        let setup = Setup { slurm, ..setup(place.name()) };
+        tokio::spawn(operate_with(watched, setup, place.stop.clone()));
         Ok(place)
-    }
-
-    async fn start(&self) -> Result<()> {
-        let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
-        tokio::spawn(operate(watched, self.name().into(), self.stop.clone()));
-        Ok(())
     }
 
     pub fn name(&self) -> &str {

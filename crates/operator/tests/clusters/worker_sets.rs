@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::place::Place;
 
 /// What a kubelet would say of a worker that runs.
-async fn run(place: &Place, pod: &str) -> Result<()> {
+pub async fn run(place: &Place, pod: &str) -> Result<()> {
     let status = json!({ "status": {
         "phase": "Running",
         "podIP": "192.0.2.1",
