@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use kube::api::{Api, Patch, PatchParams};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,7 +37,8 @@ where
         "status": status,
     });
     let namespace = object.namespace().unwrap_or_default();
-    let written = Api::<K>::namespaced(client.clone(), &namespace)
+    // Of the answer only the version matters.
+    let written = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), &namespace)
         .patch_status(&object.name_any(), &PatchParams::apply(manager).force(), &Patch::Apply(&body))
         .await?;
     Ok(written.resource_version())

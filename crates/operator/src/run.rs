@@ -22,7 +22,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::webhooks;
 use crate::controllers::{self, NotFilled, Setup};
 
-/// The field manager of what this role writes.
+/// A SlurmCluster is a large value, and where nothing is optimised each function that passes it on has a copy. Only what is
+/// used of a stack takes memory.
+const STACK: usize = 8 << 20;
+
+/// The field manager of what admission writes.
 const MANAGER: &str = "soperator";
 
 /// Why the role ends before it was told to.
@@ -56,7 +60,8 @@ pub enum RunError {
 
 /// Runs until SIGTERM or SIGINT. Then requests under way are answered, and the lease is released.
 pub fn run(settings: &Settings) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build()?;
     runtime.block_on(operate(settings))
 }
 
