@@ -1,0 +1,85 @@
+//! Bugs that tests plant, to see that the properties find them.
+
+/// Whether this bug is planted. Never, outside of tests.
+#[cfg(not(test))]
+macro_rules! planted {
+    ($bug:ident) => {
+        false
+    };
+}
+
+/// Whether this bug is planted.
+#[cfg(test)]
+macro_rules! planted {
+    ($bug:ident) => {
+        $crate::bug::is_planted($crate::bug::Bug::$bug)
+    };
+}
+
+#[cfg(test)]
+pub(crate) use planting::*;
+
+#[cfg(test)]
+mod planting {
+    use std::cell::Cell;
+
+    /// What is broken on purpose.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Bug {
+        /// Law 1: jobs are not looked at.
+        NodeStateAlone,
+        /// Law 1: jobs may have been read before the nodes.
+        JobsInAnyOrder,
+        /// Law 2: no answer means free.
+        UnknownIsFree,
+        /// Law 2: no answer is too old.
+        OldIsFresh,
+        /// Law 2: an empty or foreign list is believed.
+        TrustsAnyList,
+        /// Law 3: a list of jobs that did not come is an empty one.
+        NoJobListIsNoJobs,
+        /// Law 4: NodeName lines follow the number of replicas.
+        LinesFromReplicas,
+        /// Law 5: deleting the set deletes busy pods.
+        DeletionKills,
+        /// Law 5: the deadline kills, although the user wants to wait.
+        DeadlineAlwaysKills,
+        /// Law 5: only pods whose nodes look allocated are guarded.
+        GuardsAllocatedOnly,
+        /// Drains of admins are taken back.
+        UndrainsEverybodys,
+        /// Drains are taken back before the pod works.
+        UndrainsEarly,
+        /// Drains are never taken back.
+        ForgetsUndrain,
+        /// Drains are written again and again.
+        DrainsAgain,
+        /// New pods that do not work yet are not counted.
+        BudgetForgetsNew,
+        /// Pods that are not there are not counted.
+        BudgetForgetsEmpty,
+        /// Pods that drain already are not counted.
+        BudgetForgetsDrained,
+        /// A small percentage is nothing.
+        PercentRoundsDown,
+        /// The lowest ordinals leave.
+        LowestFirst,
+        /// Pods that terminate count, so others leave in their place.
+        CountsTerminating,
+        /// The order of the input decides.
+        OrderOfPods,
+    }
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug in this thread, or removes it.
+    pub(crate) fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    pub(crate) fn is_planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
