@@ -70,6 +70,32 @@ mod planting {
         OrderOfPods,
     }
 
+    impl Bug {
+        pub(crate) const ALL: &[Self] = &[
+            Self::NodeStateAlone,
+            Self::JobsInAnyOrder,
+            Self::UnknownIsFree,
+            Self::OldIsFresh,
+            Self::TrustsAnyList,
+            Self::NoJobListIsNoJobs,
+            Self::LinesFromReplicas,
+            Self::DeletionKills,
+            Self::DeadlineAlwaysKills,
+            Self::GuardsAllocatedOnly,
+            Self::UndrainsEverybodys,
+            Self::UndrainsEarly,
+            Self::ForgetsUndrain,
+            Self::DrainsAgain,
+            Self::BudgetForgetsNew,
+            Self::BudgetForgetsEmpty,
+            Self::BudgetForgetsDrained,
+            Self::PercentRoundsDown,
+            Self::LowestFirst,
+            Self::CountsTerminating,
+            Self::OrderOfPods,
+        ];
+    }
+
     thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
     }

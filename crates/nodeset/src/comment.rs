@@ -39,7 +39,7 @@ impl Comment {
 
 /// The comment that the node of a healthy pod should have, if it is not there already.
 pub(crate) fn wanted(set: &Set<'_>, worker: &Worker<'_>) -> Option<String> {
-    if set.api != Api::Slinky || (!worker.is_healthy() && is_kept(worker)) {
+    if set.api != Api::Slinky || (!worker.is_healthy() && is_kept(set, worker)) {
         return None;
     }
     let node = worker.node?;
@@ -58,11 +58,11 @@ pub(crate) fn wanted(set: &Set<'_>, worker: &Worker<'_>) -> Option<String> {
     serde_json::to_string(&wanted).ok()
 }
 
-/// Whether it would be known after the pod stopped who drained the node. It always is where no comment of ours stands: then
-/// a drain by the stop script does not count as ours.
-pub(crate) fn is_kept(worker: &Worker<'_>) -> bool {
-    worker.node.is_none_or(|node| {
-        Comment::parse(&node.comment).is_none_or(|known| held(node, Some(&known)) == known.held)
+/// Whether it would be known after the pod stopped who drained the node.
+pub(crate) fn is_kept(set: &Set<'_>, worker: &Worker<'_>) -> bool {
+    let drained = worker.node.filter(|node| set.api == Api::Slinky && node.state.is_drain());
+    drained.is_none_or(|node| {
+        Comment::parse(&node.comment).is_some_and(|known| held(node, Some(&known)) == known.held)
     })
 }
 

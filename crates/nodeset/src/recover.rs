@@ -1,18 +1,18 @@
 //! Pods that are ready, but whose Slurm node never came.
 
+use slurm::{NodeBase, NodeFlag};
+
+use crate::drain;
 use crate::plan::Proof;
 use crate::scale::Scale;
-use crate::view::View;
+use crate::view::{View, Worker};
 
-/// Ordinals of pods to replace because Slurm does not have their nodes.
+/// Ordinals of pods to replace because their slurmd never registered with Slurm.
 ///
-/// Only where a complete list of our own cluster lacks the node after the time that a worker may take, no job names it,
-/// and not more at a time than an update may take: if many are missing, it is not the pods' fault.
+/// Only after the time that a worker may take, and not more at a time than an update may take: if many are missing, it is
+/// not the pods' fault.
 pub(crate) fn decide(view: &View<'_>, scale: &Scale) -> Vec<u32> {
     let facts = view.facts;
-    if !view.lists.knows_absence() && !planted!(TrustsAnyList) {
-        return Vec::new();
-    }
     let kept = || view.workers.iter().filter(|worker| scale.keep.contains(&worker.ordinal));
     let away =
         (facts.set.replicas as usize).saturating_sub(kept().filter(|worker| worker.is_healthy()).count());
@@ -22,9 +22,25 @@ pub(crate) fn decide(view: &View<'_>, scale: &Scale) -> Vec<u32> {
             let over = worker.pod.ready.is_some_and(|ready| {
                 facts.now.wait_until(ready.plus(facts.set.registration_grace)).is_none()
             });
-            worker.is_healthy() && over && worker.may_go(facts) == Ok(Proof::Absent)
+            worker.is_healthy() && !worker.pod.restarting && over && never_registered(view, worker)
         })
         .map(|worker| worker.ordinal)
         .take(allowed.saturating_sub(away))
         .collect()
+}
+
+fn never_registered(view: &View<'_>, worker: &Worker<'_>) -> bool {
+    match worker.node {
+        // A complete list of our own cluster lacks the node, and no job names it.
+        None => view.lists.knows_absence() && worker.may_go(view.facts) == Ok(Proof::Absent),
+        // A static node is in the list from the beginning. Somebody who drained it is looking after it.
+        Some(node) => {
+            let state = &node.state;
+            let away = state.base() == Some(NodeBase::Unknown)
+                || (state.base() == Some(NodeBase::Down) && state.has(NodeFlag::NotResponding));
+            let since = worker.pod.started.unwrap_or(worker.pod.created);
+            let others = state.is_drain() && !drain::is_ours(node);
+            away && node.slurmd_start_time < since.0 && !others
+        }
+    }
 }

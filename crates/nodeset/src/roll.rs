@@ -41,14 +41,17 @@ fn is_old(facts: &Facts<'_>, chosen: &Chosen<'_>, worker: &Worker<'_>) -> bool {
         && (set.strategy == Strategy::OnDelete || worker.ordinal >= set.partition)
 }
 
-/// Whether the pod does its work: Kubernetes calls it available, and Slurm can use its node, as far as we are concerned.
-pub(crate) fn serves(facts: &Facts<'_>, worker: &Worker<'_>) -> bool {
+/// Whether the pod does its work: Kubernetes calls it available, and Slurm can use its node.
+fn serves(facts: &Facts<'_>, worker: &Worker<'_>) -> bool {
     let Some(node) = worker.node else { return false };
-    let up = !matches!(node.state.base(), None | Some(NodeBase::Down | NodeBase::Unknown | NodeBase::Future));
-    // A drain of ours that has no cause any more ends soon, but has not yet. A drain of others is none of the update's business.
-    let taken =
-        node.state.is_drain() && drain::is_ours(node) && !worker.on_cordoned_node() && !worker.is_cordoned();
-    worker.is_available(facts) && !worker.pod.restarting && up && !taken
+    let state = &node.state;
+    let ours = drain::is_ours(node);
+    // A node that somebody else drained is in their hands, and none of the update's business.
+    let others = state.is_drain() && !ours;
+    let up = !matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Unknown | NodeBase::Future));
+    // A drain of ours that has no cause any more ends soon, but has not yet.
+    let taken = state.is_drain() && ours && !worker.on_cordoned_node() && !worker.is_cordoned();
+    worker.is_available(facts) && !worker.pod.restarting && (others || (up && !taken))
 }
 
 /// Chooses the pods whose turn it is.

@@ -126,7 +126,7 @@ impl<'f> Worker<'f> {
             (Occupancy::Busy(reason), _) => Err(Hold::because(reason.to_string())),
             (Occupancy::Idle, _) => Err(Hold::because("it is not drained yet".into())),
             // The stop script of a pod may write over the reason; somebody else's must not get lost by that.
-            (Occupancy::Free, Some(_)) if !comment::is_kept(self) => {
+            (Occupancy::Free, Some(_)) if !comment::is_kept(&facts.set, self) => {
                 Err(Hold::because("who drained its node is being written down".into()))
             }
             (Occupancy::Free, Some(_)) => Ok(Proof::Drained),

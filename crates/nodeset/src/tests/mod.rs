@@ -1,1 +1,8 @@
-//! Tests of the whole planner.
+//! Tests of the whole planner: cases with names, properties over random worlds, and bugs that those must find.
+
+mod chaos;
+mod dice;
+mod execute;
+mod oracle;
+mod properties;
+mod world;
