@@ -39,12 +39,13 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut steps = Steps::default();
     steps.problems.extend(scale::problems(&view, &scale));
     steps.problems.extend(roll.problem.clone());
-    let recovered = recover::decide(&view, &scale);
+    let recovery = recover::decide(&view, &scale);
+    steps.look_in(recovery.look_again);
     let leaving: BTreeMap<u32, usize> =
         scale.surplus.iter().enumerate().map(|(place, ordinal)| (*ordinal, place)).collect();
     let claims = Claims::new(facts);
     for worker in &view.workers {
-        let course = course(&view, &leaving, &roll, &recovered, worker);
+        let course = course(&view, &leaving, &roll, &recovery.pods, worker);
         steps.look_after_claims(facts, &claims, worker, &course);
         steps.look_after(facts, &chosen, worker, &course, leaving.get(&worker.ordinal).copied());
     }

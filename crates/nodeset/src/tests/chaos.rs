@@ -362,6 +362,19 @@ impl World {
         Ok(())
     }
 
+    /// Whether nothing would happen any more without us.
+    pub(crate) fn is_still(&self) -> bool {
+        let still = |pod: &SimPod| {
+            let registered = pod.mute
+                || self.nodes.get(&pod.node).is_none_or(|node| node.answers.as_deref() == Some(&*pod.uid));
+            let ended = pod.phase == PodPhase::Failed;
+            pod.terminating.is_none()
+                && pod.restarting.is_none()
+                && (ended || (pod.ready.is_some() && registered))
+        };
+        self.jobs.is_empty() && self.pods.values().all(still)
+    }
+
     fn work(&mut self, calm: bool) {
         if calm {
             self.jobs.retain(|job| job.left != OVER);
