@@ -14,7 +14,7 @@ use crate::bug::{Bug, plant};
 use crate::*;
 
 /// How many random cases `cargo test` runs.
-const CASES: u32 = 10_000;
+const CASES: u32 = 100_000;
 
 /// How often each kind of trouble was in a case.
 #[derive(Debug, Default)]
@@ -115,6 +115,7 @@ fn case(bytes: &[u8], tally: &mut Tally) -> Result<(), String> {
         step(&mut world, false, limit, dice.below(4))?;
         tally.plans += 1;
     }
+    oracle::check_lines(&world.facts())?;
     world.calm(&mut dice);
     note(&world, &mut kinds);
     tally.add(&kinds);
@@ -162,8 +163,9 @@ fn goal(world: &World) -> Result<(), String> {
         return fail("ordinals are not contiguous");
     }
     let hash = &plan(&world.facts()).status.hash;
-    let updates =
-        world.strategy != Strategy::OnDelete && !world.paused && world.max_unavailable.of(world.replicas) > 0;
+    // Not by the planner's own reckoning.
+    let any_away = !matches!(world.max_unavailable, Amount::Count(0) | Amount::Percent(0));
+    let updates = world.strategy != Strategy::OnDelete && !world.paused && any_away;
     for (name, pod) in &world.pods {
         let ordinal: u32 = name[2..].parse().unwrap_or(0);
         if updates && ordinal >= world.partition && pod.revision != *hash {
@@ -262,5 +264,4 @@ fn every_planted_bug_is_found() {
         }
     }
     assert!(silent.is_empty(), "nothing noticed {silent:?}");
-    assert_eq!(TICK, 60);
 }
