@@ -23,6 +23,8 @@ pub(crate) use planting::*;
 mod planting {
     use std::cell::Cell;
 
+    use slurm::{Evidence, Holders, NodeView, Occupancy, Reading, occupancy};
+
     /// What is broken on purpose.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Bug {
@@ -107,5 +109,31 @@ mod planting {
 
     pub(crate) fn is_planted(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
+    }
+
+    /// What a judge says who leaves out a part of the law, if that is planted.
+    pub(crate) fn wrong_occupancy(name: &str, evidence: &Evidence<'_>) -> Option<Occupancy> {
+        let (node, read) = match evidence.node {
+            NodeView::Seen(node, read) => (Some(node), read),
+            NodeView::Absent(read) => (None, read),
+            NodeView::Unknown => return None,
+        };
+        let late = |read: Reading| Reading { asked: read.answered, ..read };
+        match PLANTED.get()? {
+            Bug::NodeStateAlone => {
+                let drained = node?.state.is_drained();
+                Some(if drained { Occupancy::Free } else { Occupancy::Idle })
+            }
+            Bug::JobsInAnyOrder => {
+                let jobs = evidence.jobs.map(|(jobs, _)| (jobs, late(read)));
+                Some(occupancy(name, &Evidence { jobs, ..*evidence }))
+            }
+            Bug::NoJobListIsNoJobs => {
+                let nobody = Holders::default();
+                let jobs = evidence.jobs.or(Some((&nobody, late(read))));
+                Some(occupancy(name, &Evidence { jobs, ..*evidence }))
+            }
+            _ => None,
+        }
     }
 }

@@ -113,12 +113,11 @@ pub(crate) fn needed(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> Op
 
 /// The end of the drain of a pod that nothing speaks against, if the drain is ours.
 pub(crate) fn undone(worker: &Worker<'_>) -> Option<Action> {
-    let node = worker.node.filter(|node| node.state.is_drain() && is_ours(node))?;
-    // Behind the record must stand the pod that works: a job that starts before it does would fail.
-    let works = worker.is_healthy() && !worker.pod.restarting;
-    if !works && !planted!(UndrainsEarly) || planted!(ForgetsUndrain) {
+    if !worker.drained_by_us() || planted!(ForgetsUndrain) {
         return None;
     }
-    debug_assert!(node.state.is_drain());
-    Some(Action::Undrain { node: worker.pod.slurm_node.into(), pod: worker.pod.name.into() })
+    // Behind the record must stand the pod that works: a job that starts before it does would fail.
+    let works = worker.is_healthy() && !worker.pod.restarting && worker.is_registered();
+    (works || planted!(UndrainsEarly))
+        .then(|| Action::Undrain { node: worker.pod.slurm_node.into(), pod: worker.pod.name.into() })
 }

@@ -176,7 +176,7 @@ impl Steps {
             Course::Patch(images) => self.patch(facts, chosen, worker, images),
         };
         // A pod that is written to already gets no second write: it would spoil the resourceVersion of the first.
-        if changed {
+        if changed || worker.pod.terminating {
             return;
         }
         if !worker.pod.identity_kept || !worker.pod.selected {
@@ -275,8 +275,9 @@ impl Steps {
         let set = &view.facts.set;
         if set.deletion.is_none() {
             self.owners.extend(view.orphans.iter().map(|pod| Action::AdoptPod { pod: reference(pod) }));
-            self.owners.extend(view.misfits.iter().map(|pod| Action::ReleasePod { pod: reference(pod) }));
         }
+        // Also from a set that is being deleted: what it owns would be deleted with it.
+        self.owners.extend(view.misfits.iter().map(|pod| Action::ReleasePod { pod: reference(pod) }));
         self.deletes.sort_by_key(|(place, _)| *place);
         self.problems.sort_unstable();
         self.problems.dedup();
@@ -300,7 +301,7 @@ impl Steps {
         actions.extend(self.deletes.into_iter().map(|(_, action)| action));
         actions.extend(records::decide(view, scale));
         actions.extend(chosen.after);
-        if set.deletion.is_some() && set.has_finalizer && view.workers.is_empty() {
+        if set.deletion.is_some() && set.has_finalizer && view.workers.is_empty() && view.misfits.is_empty() {
             actions.push(Action::RemoveFinalizer);
         }
         let watch_slurm = !self.waits.is_empty()

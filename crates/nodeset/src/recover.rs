@@ -48,9 +48,9 @@ fn never_registered(view: &View<'_>, worker: &Worker<'_>) -> bool {
             let state = &node.state;
             let away = state.base() == Some(NodeBase::Unknown)
                 || (state.base() == Some(NodeBase::Down) && state.has(NodeFlag::NotResponding));
-            let since = worker.pod.started.unwrap_or(worker.pod.created);
             let others = state.is_drain() && !drain::is_ours(node);
-            away && node.slurmd_start_time < since.0 && !others
+            let never = node.slurmd_start_time == 0 || !worker.is_registered();
+            away && never && !others
         }
     }
 }

@@ -51,7 +51,8 @@ fn serves(facts: &Facts<'_>, worker: &Worker<'_>) -> bool {
     let up = !matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Unknown | NodeBase::Future));
     // A drain of ours that has no cause any more ends soon, but has not yet.
     let taken = state.is_drain() && ours && !worker.on_cordoned_node() && !worker.is_cordoned();
-    worker.is_available(facts) && !worker.pod.restarting && (others || (up && !taken))
+    let works = up && worker.is_registered() && !taken;
+    worker.is_available(facts) && !worker.pod.restarting && (others || works)
 }
 
 /// Chooses the pods whose turn it is.

@@ -163,25 +163,13 @@ impl<'f> Lists<'f> {
             None if self.believes_absence => NodeView::Absent(answer.nodes_read),
             None => NodeView::Unknown,
         };
-        if planted!(NodeStateAlone)
-            && let NodeView::Seen(node, _) = node
-        {
-            return if node.state.is_drained() { Occupancy::Free } else { Occupancy::Idle };
+        let jobs = answer.jobs.map(|jobs| (jobs.holders, jobs.read));
+        let evidence = Evidence { node, jobs, not_before: not_before(answer) };
+        #[cfg(test)]
+        if let Some(wrong) = crate::bug::wrong_occupancy(name, &evidence) {
+            return wrong;
         }
-        let jobs = answer.jobs.map(|jobs| {
-            let order = if planted!(JobsInAnyOrder) { answer.nodes_read.answered } else { jobs.read.asked };
-            (jobs.holders, slurm::Reading { asked: order, ..jobs.read })
-        });
-        let nobody = slurm::Holders::default();
-        let jobs = if planted!(NoJobListIsNoJobs) {
-            jobs.or(Some((
-                &nobody,
-                slurm::Reading { asked: answer.nodes_read.answered, ..answer.nodes_read },
-            )))
-        } else {
-            jobs
-        };
-        occupancy(name, &Evidence { node, jobs, not_before: not_before(answer) })
+        occupancy(name, &evidence)
     }
 
     /// When the last job on the node ends.

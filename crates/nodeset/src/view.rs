@@ -11,6 +11,9 @@ use crate::facts::{Api, Cordon, Facts, Owner, Phase, Pod};
 use crate::plan::{PodRef, Proof};
 use crate::trust::{Lists, Until};
 
+/// Times of the kubelet and of slurmd may differ by so many seconds.
+const CLOCKS_DIFFER: u64 = 2;
+
 /// What can be alive in a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
@@ -161,6 +164,15 @@ impl<'f> Worker<'f> {
     /// How long it takes until a ready pod counts as available.
     pub(crate) fn available_in(&self, facts: &Facts<'_>) -> Option<Duration> {
         facts.now.wait_until(self.pod.ready?.plus(facts.set.min_ready))
+    }
+
+    /// Whether the slurmd that runs in it now has registered: the record may still be about the pod before it.
+    pub(crate) fn is_registered(&self) -> bool {
+        let started = self.pod.started.unwrap_or(self.pod.created).0;
+        // Not every Slurm tells when slurmd started.
+        let since =
+            |node: &Node| node.slurmd_start_time == 0 || node.slurmd_start_time + CLOCKS_DIFFER >= started;
+        self.node.is_some_and(since)
     }
 
     /// Whether its node is drained by us.

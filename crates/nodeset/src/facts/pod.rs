@@ -25,7 +25,8 @@ pub struct Pod<'a> {
     pub kube_node: Option<KubeNode<'a>>,
     /// Its phase.
     pub phase: Phase,
-    /// When its first container started (init containers do not count); none if none ever did.
+    /// When the container of slurmd started that runs now, or that ran last; none if no container (init containers do not
+    /// count) ever did.
     pub started: Option<UnixTime>,
     /// Since when it is Ready; none if it is not. `UnixTime(0)` if nobody wrote down when.
     pub ready: Option<UnixTime>,

@@ -265,11 +265,14 @@ impl World {
             } else if let Some(left) = &mut pod.restarting {
                 if *left == 0 {
                     pod.restarting = None;
-                    pod.ready = Some(now);
+                    (pod.started, pod.ready) = (Some(now), Some(now));
                 } else {
                     *left -= 1;
                     pod.ready = None;
                     // The container is replaced in this moment.
+                    if let Some(node) = self.nodes.get_mut(&pod.node) {
+                        node.answers = None;
+                    }
                     if self.jobs.iter().any(|job| job.nodes.contains(&pod.node)) {
                         return Err(format!("{name} restarted in place under a job"));
                     }
@@ -323,7 +326,7 @@ impl World {
     fn register(&mut self) {
         for pod in self.pods.values() {
             let runs = pod.phase == PodPhase::Running && pod.started.is_some_and(|at| at < self.now);
-            if !runs || pod.mute || pod.terminating.is_some() {
+            if !runs || pod.mute || pod.terminating.is_some() || pod.restarting.is_some() {
                 continue;
             }
             if self.dynamic {
