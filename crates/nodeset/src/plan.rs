@@ -195,6 +195,33 @@ pub enum Action {
     RemoveFinalizer,
 }
 
+impl Action {
+    /// A word for what it does: for metrics and log lines.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::AddFinalizer => "AddFinalizer",
+            Self::AdoptRevision { .. } => "AdoptRevision",
+            Self::CreateRevision { .. } => "CreateRevision",
+            Self::RenumberRevision { .. } => "RenumberRevision",
+            Self::AdoptPod { .. } => "AdoptPod",
+            Self::ReleasePod { .. } => "ReleasePod",
+            Self::RepairPod { .. } => "RepairPod",
+            Self::CreateClaim { .. } => "CreateClaim",
+            Self::SetClaimOwner { .. } => "SetClaimOwner",
+            Self::Undrain { .. } => "Undrain",
+            Self::CreatePod { .. } => "CreatePod",
+            Self::Drain { .. } => "Drain",
+            Self::SetComment { .. } => "SetComment",
+            Self::MarkPod { .. } => "MarkPod",
+            Self::PatchImages { .. } => "PatchImages",
+            Self::DeletePod { .. } => "DeletePod",
+            Self::DeleteSlurmNode { .. } => "DeleteSlurmNode",
+            Self::DeleteRevision { .. } => "DeleteRevision",
+            Self::RemoveFinalizer => "RemoveFinalizer",
+        }
+    }
+}
+
 /// Who owns a claim, by a controller reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimOwner {

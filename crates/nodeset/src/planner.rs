@@ -22,6 +22,50 @@ use crate::view::{Hold, Life, View, Worker, reference};
 ///
 /// A total function of the facts: it does no I/O, knows no clock, and never panics. When nothing is to be done, the plan
 /// has no actions.
+///
+/// ```
+/// use std::time::Duration;
+/// use nodeset::*;
+///
+/// let content = Content::new(&serde_json::json!({"spec": {"template": {"spec": {"containers": []}}}}));
+/// let facts = Facts {
+///     now: UnixTime(1_800_000_000),
+///     set: Set {
+///         namespace: "default",
+///         name: "gpu",
+///         uid: "7f0c",
+///         api: Api::Nebius,
+///         replicas: 2,
+///         padding: 0,
+///         host_prefix: None,
+///         content: &content,
+///         collisions: 0,
+///         history_limit: 3,
+///         strategy: Strategy::RollingUpdate,
+///         max_unavailable: Amount::Percent(20),
+///         partition: 0,
+///         paused: false,
+///         min_ready: Duration::ZERO,
+///         claim_templates: vec![],
+///         retention: Retention::default(),
+///         selector: Selector::Usable,
+///         protect: true,
+///         has_finalizer: true,
+///         deletion: None,
+///         drain_on_delete: DrainOnDelete::default(),
+///         forced: false,
+///         namespace_ends: false,
+///         registration_grace: Duration::from_secs(120),
+///         burst: 500,
+///     },
+///     pods: vec![],
+///     claims: vec![],
+///     revisions: vec![],
+///     slurm: Slurm::Silent("slurmrestd does not answer yet"),
+/// };
+/// let kinds: Vec<_> = plan(&facts).actions.iter().map(Action::kind).collect();
+/// assert_eq!(kinds, ["CreateRevision", "CreatePod", "CreatePod"]);
+/// ```
 pub fn plan(facts: &Facts<'_>) -> Plan {
     let view = View::new(facts);
     let chosen = choose(facts);

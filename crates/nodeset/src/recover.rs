@@ -29,7 +29,7 @@ pub(crate) fn decide(view: &View<'_>, scale: &Scale) -> Recovery {
         .filter(|worker| worker.is_healthy() && !worker.pod.restarting && never_registered(view, worker));
     let mut recovery = Recovery::default();
     for worker in lost {
-        let ready = worker.pod.ready.unwrap_or(facts.now);
+        let ready = worker.pod.ready.unwrap_or(facts.now).max(worker.started());
         match facts.now.wait_until(ready.plus(facts.set.registration_grace)) {
             None => recovery.pods.push(worker.ordinal),
             wait => recovery.look_again = recovery.look_again.into_iter().chain(wait).min(),

@@ -9,6 +9,7 @@ use crate::comment;
 use crate::drain;
 use crate::facts::{Api, Cordon, Facts, Owner, Phase, Pod};
 use crate::plan::{PodRef, Proof};
+use crate::time::UnixTime;
 use crate::trust::{Lists, Until};
 
 /// Times of the kubelet and of slurmd may differ by so many seconds.
@@ -135,8 +136,7 @@ impl<'f> Worker<'f> {
             (Occupancy::Free, Some(_)) => Ok(Proof::Drained),
             (Occupancy::Free, None) => {
                 let grace = facts.set.registration_grace;
-                let started = self.pod.started.unwrap_or(self.pod.created);
-                match facts.now.wait_until(started.plus(grace)) {
+                match facts.now.wait_until(self.started().plus(grace)) {
                     None => Ok(Proof::Absent),
                     ends => {
                         Err(Hold { why: "it has started and may still register with Slurm".into(), ends })
@@ -166,9 +166,14 @@ impl<'f> Worker<'f> {
         facts.now.wait_until(self.pod.ready?.plus(facts.set.min_ready))
     }
 
+    /// When its slurmd may have started at the earliest, as far as is known.
+    pub(crate) fn started(&self) -> UnixTime {
+        self.pod.started.unwrap_or_default().max(self.pod.created)
+    }
+
     /// Whether the slurmd that runs in it now has registered: the record may still be about the pod before it.
     pub(crate) fn is_registered(&self) -> bool {
-        let started = self.pod.started.unwrap_or(self.pod.created).0;
+        let started = self.started().0;
         // Not every Slurm tells when slurmd started.
         let since =
             |node: &Node| node.slurmd_start_time == 0 || node.slurmd_start_time + CLOCKS_DIFFER >= started;
