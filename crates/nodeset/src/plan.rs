@@ -115,7 +115,8 @@ pub enum Action {
         /// Its pod.
         pod: String,
     },
-    /// Make a pod.
+    /// Make a pod: with the set as its controller, the labels of its identity (name, ordinal, hash of the revision), its volumes
+    /// for claims, and the label that guards it.
     CreatePod {
         /// Its name.
         name: String,

@@ -13,7 +13,7 @@ use super::world::{ADMIN, Mode, TICK, Work, World};
 use crate::bug::{Bug, plant};
 use crate::*;
 
-/// How many random cases `cargo test` runs.
+/// How many random cases `cargo test` runs. `SOPERATOR_SWEEP=full` runs ten times as many, and `SOPERATOR_SEED` (0 to 255) others.
 const CASES: u32 = 100_000;
 
 /// How often each kind of trouble was in a case.
@@ -222,7 +222,9 @@ fn bytes() -> impl Values<Value = Vec<u8>> {
 fn no_plan_breaks_the_law_or_the_budget_and_every_world_comes_to_rest() {
     let tally = std::cell::RefCell::new(Tally::default());
     let seed = std::env::var("SOPERATOR_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let result = runner(CASES, seed)
+    let full = std::env::var("SOPERATOR_SWEEP").is_ok_and(|sweep| sweep == "full");
+    let cases = if full { 10 * CASES } else { CASES };
+    let result = runner(cases, seed)
         .run(&bytes(), |bytes| case(&bytes, &mut tally.borrow_mut()).map_err(TestCaseError::fail));
     let tally = tally.into_inner();
     println!("{}", tally.text());
@@ -231,7 +233,7 @@ fn no_plan_breaks_the_law_or_the_budget_and_every_world_comes_to_rest() {
         Err(TestError::Fail(why, bytes)) => panic!("{why}\nin the world of the bytes {bytes:?}"),
         Err(TestError::Abort(why)) => panic!("{why}"),
     }
-    assert_eq!(tally.cases, u64::from(CASES));
+    assert_eq!(tally.cases, u64::from(cases));
     assert!(tally.troubled * 100 >= tally.cases * 30, "too few of the cases are hard ones");
     for kind in ["busy", "suspended", "stale", "unknown"] {
         assert!(
