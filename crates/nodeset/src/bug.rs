@@ -42,6 +42,8 @@ mod planting {
         NoJobListIsNoJobs,
         /// Law 4: NodeName lines follow the number of replicas.
         LinesFromReplicas,
+        /// Law 4: NodeName lines are of the newest revision, whatever the pods run.
+        LinesOfTheNewest,
         /// Law 5: deleting the set deletes busy pods.
         DeletionKills,
         /// Law 5: the deadline kills, although the user wants to wait.
@@ -81,6 +83,7 @@ mod planting {
             Self::TrustsAnyList,
             Self::NoJobListIsNoJobs,
             Self::LinesFromReplicas,
+            Self::LinesOfTheNewest,
             Self::DeletionKills,
             Self::DeadlineAlwaysKills,
             Self::GuardsAllocatedOnly,

@@ -38,7 +38,10 @@ pub fn node_lines(facts: &Facts<'_>) -> Vec<NodeLine> {
             if planted!(LinesFromReplicas) && ordinal >= facts.set.replicas {
                 return None;
             }
-            let revision = pod.revision.filter(|label| known(label)).map(str::to_owned);
+            let mut revision = pod.revision.filter(|label| known(label)).map(str::to_owned);
+            if planted!(LinesOfTheNewest) {
+                revision = Some(chosen.update.clone());
+            }
             Some(NodeLine { node: pod.slurm_node.to_owned(), ordinal, revision, coming: false })
         })
         .collect();

@@ -89,6 +89,8 @@ fn deadline(worker: &Worker<'_>) -> Option<Option<crate::UnixTime>> {
 fn cordoned(facts: &Facts<'_>, worker: &Worker<'_>, condemned: bool) -> Option<bool> {
     match (facts.set.api, worker.pod.cordon) {
         (Api::Nebius, _) | (_, Cordon::User) => None,
+        // While Slurm says nothing, who leaves first may still change.
+        _ if condemned && worker.node.is_none() => None,
         (Api::Slinky, cordon) => (condemned != (cordon == Cordon::Ours)).then_some(condemned),
     }
 }
