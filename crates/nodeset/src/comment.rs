@@ -67,7 +67,7 @@ pub(crate) fn is_kept(set: &Set<'_>, worker: &Worker<'_>) -> bool {
 }
 
 fn held(node: &Node, known: Option<&Comment>) -> Option<String> {
-    if !node.state.is_drain() || drain::is_ours(node) {
+    if !drain::is_others(node) {
         return None;
     }
     let known = known.and_then(|comment| comment.held.clone());

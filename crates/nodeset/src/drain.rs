@@ -1,6 +1,7 @@
 //! Drains: why, in which words, and whose they are.
 
-use slurm::{Node, NodeBase};
+use slurm::agent::DRAIN_MARKER;
+use slurm::{Node, NodeBase, NodeFlag};
 
 use crate::comment::Comment;
 use crate::facts::Facts;
@@ -13,6 +14,9 @@ pub const REASON_PREFIX: &str = "slurm-operator: ";
 /// What the stop script of Slinky's pods writes over the reason.
 pub(crate) const STOP_REASON: &str = "preStop";
 
+/// What replaces our reason when the drain is over. Slurm 24.11 would keep ours, and the next drain would look like ours.
+const OVER: &str = "the pod works again";
+
 /// Longer texts are cut, in characters.
 const MAX_REASON: usize = 256;
 
@@ -24,6 +28,25 @@ pub(crate) fn is_ours(node: &Node) -> bool {
     // Before the script wrote over it the reason was ours, or the comment would hold it.
     let held = || Comment::parse(&node.comment).is_none_or(|comment| comment.held.is_some());
     &*node.reason == STOP_REASON && !held()
+}
+
+/// Whether the agent of a pod drained the node while the pod stopped. The agent of the next pod takes it back.
+pub(crate) fn is_agents(node: &Node) -> bool {
+    node.reason.starts_with(DRAIN_MARKER)
+}
+
+/// Whether somebody else drained the node, neither we nor the agent of its pod.
+pub(crate) fn is_others(node: &Node) -> bool {
+    node.state.is_drain() && !is_ours(node) && !is_agents(node)
+}
+
+/// The reason, if it tells of the present: Slurm 24.11 keeps that of a drain that is over.
+pub(crate) fn present_reason(node: &Node) -> &str {
+    let state = &node.state;
+    let told = state.is_drain()
+        || state.has(NodeFlag::Fail)
+        || matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Error));
+    if told { &node.reason } else { "" }
 }
 
 /// Whether the drain was made for an update.
@@ -50,11 +73,14 @@ fn words(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> String {
 /// The same, followed by what somebody else wrote there before: why a node is down must not get lost.
 fn with_former(words: &str, node: &Node) -> String {
     const BEFORE: &str = " (before: ";
-    let reason = &*node.reason;
+    let reason = present_reason(node);
     let former = if reason.starts_with(REASON_PREFIX.trim_end()) {
         reason.find(BEFORE).map(|at| reason[at..].to_owned())
     } else {
-        let slurms_own = reason.is_empty() || reason.contains("Not responding") || reason == STOP_REASON;
+        let slurms_own = reason.is_empty()
+            || reason.contains("Not responding")
+            || reason == STOP_REASON
+            || is_agents(node);
         (!slurms_own).then(|| format!("{BEFORE}{reason})"))
     };
     clean(&format!("{words}{}", former.unwrap_or_default()))
@@ -97,7 +123,7 @@ pub(crate) fn needed(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> Op
         (tells_more && is_ours(node) && !told) || planted!(DrainsAgain)
     } else if stays {
         // Nobody takes the pod away, so what somebody else says of the node counts.
-        let foreign = !node.reason.is_empty() && !is_ours(node);
+        let foreign = !present_reason(node).is_empty() && !is_ours(node) && !is_agents(node);
         let no_answer = node.state.base() == Some(NodeBase::Down) && node.reason.contains("Not responding");
         !foreign && !no_answer
     } else {
@@ -118,6 +144,9 @@ pub(crate) fn undone(worker: &Worker<'_>) -> Option<Action> {
     }
     // Behind the record must stand the pod that works: a job that starts before it does would fail.
     let works = worker.is_healthy() && !worker.pod.restarting && worker.is_registered();
-    (works || planted!(UndrainsEarly))
-        .then(|| Action::Undrain { node: worker.pod.slurm_node.into(), pod: worker.pod.name.into() })
+    (works || planted!(UndrainsEarly)).then(|| Action::Undrain {
+        node: worker.pod.slurm_node.into(),
+        pod: worker.pod.name.into(),
+        reason: OVER.into(),
+    })
 }

@@ -15,8 +15,8 @@ pub struct NodeLine {
     /// The label of the revision that the line must be written from, because its pod runs it. None: the pod has no revision
     /// that is known, so a line that is there already must stay as it is.
     pub revision: Option<String>,
-    /// Its pod is not there yet, and is about to be made. Such a line may come early, so that a set that grows or rolls does
-    /// not change slurm.conf with each pod; nothing is lost without it.
+    /// Its pod is not there yet, and is about to be made. Such a line may come early where its name has an address already
+    /// (slurmctld waits for each name that it cannot resolve); nothing is lost without it.
     pub coming: bool,
 }
 

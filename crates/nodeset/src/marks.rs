@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use slurm::{NodeBase, NodeFlag, NodeState};
 
+use crate::drain;
 use crate::facts::{Api, Cordon, Facts};
 use crate::plan::{Action, MarkChanges};
 use crate::view::{Life, Worker};
@@ -29,9 +30,9 @@ pub(crate) fn changes(facts: &Facts<'_>, worker: &Worker<'_>, condemned: Option<
 fn conditions(worker: &Worker<'_>) -> Option<BTreeMap<String, String>> {
     // What was true stays written while Slurm does not answer.
     let node = worker.node?;
-    let wanted: BTreeMap<String, String> = words(&node.state)
-        .map(|word| (format!("{CONDITION_PREFIX}{word}"), node.reason.to_string()))
-        .collect();
+    let reason = drain::present_reason(node);
+    let wanted: BTreeMap<String, String> =
+        words(&node.state).map(|word| (format!("{CONDITION_PREFIX}{word}"), reason.to_owned())).collect();
     let known: BTreeMap<&str, &str> = worker.pod.marks.conditions.iter().copied().collect();
     let same =
         wanted.len() == known.len() && wanted.iter().zip(&known).all(|((a, b), (c, d))| a == c && b == d);

@@ -114,6 +114,8 @@ pub enum Action {
         node: String,
         /// Its pod.
         pod: String,
+        /// What replaces our reason: Slurm 24.11 keeps it otherwise, and the next drain would look like ours.
+        reason: String,
     },
     /// Make a pod: with the set as its controller, the labels of its identity (name, ordinal, hash of the revision), its volumes
     /// for claims, and the label that guards it.

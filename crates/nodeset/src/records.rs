@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use slurm::{Node, NodeBase, NodeFlag};
 
 use crate::comment::Comment;
-use crate::drain::REASON_PREFIX;
-use crate::facts::Set;
+use crate::drain::{self, REASON_PREFIX};
+use crate::facts::{Api, Set};
 use crate::plan::Action;
 use crate::scale::Scale;
 use crate::view::View;
@@ -47,7 +47,9 @@ fn is_dead(node: &Node) -> bool {
 fn was_ours(set: &Set<'_>, node: &Node, pod: &str) -> bool {
     let by_reason = || {
         let reason = node.reason.strip_prefix(REASON_PREFIX);
+        // Our agent is in the workers of `slurm.nebius.ai`, whose Slurm has no others of these names.
         reason.is_some_and(|reason| reason.contains(&format!("Pod ({})", set.full_name(pod))))
+            || (set.api == Api::Nebius && drain::is_agents(node))
     };
     match Comment::parse(&node.comment) {
         Some(comment) => comment.names(set, pod),

@@ -48,7 +48,7 @@ fn never_registered(view: &View<'_>, worker: &Worker<'_>) -> bool {
             let state = &node.state;
             let away = state.base() == Some(NodeBase::Unknown)
                 || (state.base() == Some(NodeBase::Down) && state.has(NodeFlag::NotResponding));
-            let others = state.is_drain() && !drain::is_ours(node);
+            let others = drain::is_others(node);
             let never = node.slurmd_start_time == 0 || !worker.is_registered();
             away && never && !others
         }

@@ -45,12 +45,11 @@ fn is_old(facts: &Facts<'_>, chosen: &Chosen<'_>, worker: &Worker<'_>) -> bool {
 fn serves(facts: &Facts<'_>, worker: &Worker<'_>) -> bool {
     let Some(node) = worker.node else { return false };
     let state = &node.state;
-    let ours = drain::is_ours(node);
     // A node that somebody else drained is in their hands, and none of the update's business.
-    let others = state.is_drain() && !ours;
+    let others = drain::is_others(node);
     let up = !matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Unknown | NodeBase::Future));
-    // A drain of ours that has no cause any more ends soon, but has not yet.
-    let taken = state.is_drain() && ours && !worker.on_cordoned_node() && !worker.is_cordoned();
+    // A drain of ours or of the agent that has no cause any more ends soon, but has not yet.
+    let taken = state.is_drain() && !others && !worker.on_cordoned_node() && !worker.is_cordoned();
     let works = up && worker.is_registered() && !taken;
     worker.is_available(facts) && !worker.pod.restarting && (others || works)
 }

@@ -304,6 +304,8 @@ impl World {
             node.answers = None;
             if self.stop_script {
                 node.reason = "preStop".into();
+            } else if self.api == Api::Nebius && pod.has_agent && !node.drain {
+                (node.drain, node.reason) = (true, "slurm-agent: the pod stops".into());
             }
         }
     }
@@ -337,6 +339,9 @@ impl World {
             {
                 node.answers = Some(pod.uid.clone());
                 node.registered = self.now;
+                if node.reason.starts_with("slurm-agent:") && pod.has_agent {
+                    (node.drain, node.reason) = (false, "the pod runs again".into());
+                }
             }
         }
     }

@@ -102,9 +102,9 @@ impl World {
                     (node.drain, node.reason) = (true, reason.clone());
                 }
             }
-            Action::Undrain { node, .. } => {
+            Action::Undrain { node, reason, .. } => {
                 if let Some(node) = self.nodes.get_mut(node) {
-                    (node.drain, node.reason) = (false, String::new());
+                    (node.drain, node.reason) = (false, reason.clone());
                 }
             }
             Action::SetComment { node, comment } => {

@@ -212,7 +212,8 @@ fn check_budget(facts: &Facts<'_>, plan: &Plan) -> Result<(), String> {
     let works = |pod: &Pod<'_>| {
         let up = match word(facts, pod.slurm_node) {
             Word::Seen(node) => {
-                let others = node.state.has(NodeFlag::Drain) && !is_ours(node);
+                let agents = node.reason.starts_with("slurm-agent:");
+                let others = node.state.has(NodeFlag::Drain) && !is_ours(node) && !agents;
                 others
                     || matches!(
                         node.state.base(),

@@ -140,6 +140,29 @@ fn case_31_what_somebody_else_says_of_a_node_stays() {
 }
 
 #[test]
+fn a_reason_that_slurm_kept_from_a_drain_that_is_over_means_nothing() {
+    let mut world = World::at_rest(Api::Nebius, 1);
+    world.node_mut(0).reason = "the pod runs again".into();
+    assert_eq!(world.plan().actions, [], "it is not even written on the pod");
+    world.cordoned = [true; 3];
+    assert!(
+        world.plan().drain_reason().ends_with("must be cordoned"),
+        "nobody else says anything of the node"
+    );
+}
+
+#[test]
+fn a_drain_by_the_agent_of_a_pod_that_stopped_is_taken_back_by_the_agent_of_the_next() {
+    let mut world = World::at_rest(Api::Nebius, 2);
+    world.drained(1, "slurm-agent: the pod stops");
+    world.content = 2;
+    let plan = world.plan();
+    assert!(plan.undrains().is_empty());
+    world.pod_mut(1).revision = plan.status.hash.clone();
+    assert!(world.plan().drains().is_empty(), "until then the worker counts as away");
+}
+
+#[test]
 fn what_an_admin_wrote_about_a_node_that_is_down_is_kept_in_the_reason_of_our_drain() {
     let mut world = World::at_rest(Api::Nebius, 1);
     world.replicas = 0;
