@@ -22,8 +22,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::webhooks;
 use crate::controllers::{self, NotFilled, Setup};
 
-/// The field manager of what this role writes.
+/// The field manager of what admission writes: its certificate, and the caBundle of the webhooks.
 const MANAGER: &str = "soperator";
+
+/// Of each thread. Decoding a SlurmCluster without optimisation takes more than the usual 2 MiB; what is not used costs nothing.
+const STACK: usize = 8 << 20;
 
 /// Why the role ends before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +59,8 @@ pub enum RunError {
 
 /// Runs until SIGTERM or SIGINT. Then requests under way are answered, and the lease is released.
 pub fn run(settings: &Settings) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build()?;
     runtime.block_on(operate(settings))
 }
 
@@ -69,7 +73,12 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     let metrics = Metrics::default();
     let claim = Claim::none();
     let cluster = Cluster::find().await?;
-    let calls = || client::Options { metrics: metrics.calls.clone(), ..client::Options::default() };
+    let watches = client::Watches::default();
+    let calls = || client::Options {
+        metrics: metrics.calls.clone(),
+        watches: watches.clone(),
+        ..client::Options::default()
+    };
     // Admission and access to metrics are the same in every replica, so these calls are not fenced. The leader's are.
     let free = cluster.connect(calls())?;
     let gate: Option<Arc<dyn WriteGate>> =
@@ -79,6 +88,7 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let checks = Checks::default();
+    checks.watches(&watches);
     let required = RequiredKinds::new(required(settings));
     let missing = required.missing();
     let known = missing.clone();
