@@ -16,6 +16,9 @@ use slurm::Secret;
 use crate::caches::Caches;
 use crate::slurm_api::SlurmApis;
 
+/// The version of a Secret, and a value that it then had.
+type SecretValue = (String, Option<Secret>);
+
 /// What all controllers of the operator share.
 pub struct Context {
     /// Writes only while this process is the leader.
@@ -30,8 +33,8 @@ pub struct Context {
     pub defaults: Defaults,
     /// The REST APIs of the clusters.
     pub slurm: SlurmApis,
-    /// Values of Secrets that were read, by Secret and key in it, with the version of the Secret.
-    secret_values: Mutex<HashMap<(Key, String), (String, Option<Secret>)>>,
+    /// Values of Secrets that were read, by Secret and key in it.
+    secret_values: Mutex<HashMap<(Key, String), SecretValue>>,
 }
 
 impl Context {

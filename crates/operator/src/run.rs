@@ -99,7 +99,6 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
         metrics: metrics.registry(),
         results: results.clone(),
         log_level: Some(log_level),
-        ..Shown::default()
     };
     let server = Server::bind(settings, shown, Some(&free)).await?;
     let admission = match admission_options(settings, metrics.admission.clone()) {
