@@ -101,6 +101,11 @@ impl Cluster {
         kube::Config::infer().await.map(|config| Self { config }).map_err(ConnectError::Unknown)
     }
 
+    /// The namespace that is meant where none is named.
+    pub fn default_namespace(&self) -> &str {
+        &self.config.default_namespace
+    }
+
     /// Makes a client for it.
     pub fn connect(&self, options: Options) -> Result<Client, ConnectError> {
         connect(self.config.clone(), options).map_err(|error| ConnectError::Unusable(Box::new(error)))
