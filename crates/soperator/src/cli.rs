@@ -18,6 +18,7 @@ use crate::config;
 use crate::crds;
 use crate::role::Role;
 use crate::slurm;
+use crate::status;
 use crate::validate;
 
 /// The name of the program, whatever the file is called.
@@ -58,6 +59,8 @@ enum Command {
     Validate(validate::Args),
     /// Check Slurm's configuration files without Slurm
     Conf(conf::Args),
+    /// Show a SlurmCluster on one screen: parts, what they wait for, Slurm's nodes and jobs
+    Status(status::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
     /// Look at the settings of a role
@@ -215,6 +218,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::Slurm(args) => slurm::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),

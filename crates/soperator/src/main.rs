@@ -8,6 +8,7 @@ mod config;
 mod crds;
 mod role;
 mod slurm;
+mod status;
 mod validate;
 
 use std::process::ExitCode;

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::Client;
+pub use kube::Client;
 use kube::client::ClientBuilder;
 
 pub use call::{Call, Verb};
