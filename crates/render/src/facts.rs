@@ -1,0 +1,117 @@
+//! What rendering needs to know of the world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slurm::conf::{Key, Value};
+use slurm::{NodeName, Secret};
+
+use crate::secrets::{GeneratedSecret, Material};
+
+/// What rendering needs to know of the world and cannot find out. The default is a new cluster of which nothing exists.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// The password with which slurmdbd logs in to its database, from the Secret of the user or the generated one. Without
+    /// it slurmdbd.conf is not written yet, and slurmdbd not started.
+    pub database_password: Option<Secret>,
+    /// Content for generated Secrets that do not exist yet; they are rendered to be made once. Those that exist are not
+    /// in here, and are not rendered.
+    pub new_secrets: BTreeMap<GeneratedSecret, Material>,
+    /// NodeSets of the cluster, also the one that stands for `slurmNodes.worker`, by name.
+    pub node_sets: BTreeMap<String, NodeSetFacts>,
+    /// topology.conf, where something writes it. Without it a text is rendered that lets slurmctld start.
+    pub topology: Option<String>,
+    /// Further files of the effective set, by name: ConfigMaps of JailedConfigs whose paths lie below `/etc/slurm`. A name
+    /// that the operator writes itself is passed over.
+    pub more_configs: BTreeMap<String, String>,
+    /// Optional kinds that the API server serves.
+    pub served: Served,
+    /// Slurm programs in slurmctld's image, as its agent reports them. `None`: not known yet.
+    pub slurmctld_programs: Option<BTreeSet<String>>,
+    /// ConfigMaps and Secrets of the user.
+    pub references: References,
+    /// Which parts have pods now.
+    pub running: Running,
+    /// Images that a part keeps while a change of version has not come to it.
+    pub held_images: HeldImages,
+}
+
+/// A NodeSet of the cluster and its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSetFacts {
+    /// Whether its workers have GPUs.
+    pub gpu: bool,
+    /// Lines for gres.conf (`nodeConfig.gresConfig`).
+    pub gres_config: Vec<String>,
+    /// Its pods, whatever they do, in the order of their ordinals.
+    pub workers: Vec<WorkerFacts>,
+}
+
+/// A worker's pod that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerFacts {
+    /// Its Slurm node.
+    pub node: NodeName,
+    /// What stands behind `NodeName=` in slurm.conf, as the pod itself carries it in the annotation
+    /// [`crate::labels::NODE_LINE`] (read by `slurm::conf::user_pairs`): a line changes only when its pod does. `None`: the
+    /// node registers itself and has no line.
+    pub line: Option<Vec<(Key, Value)>>,
+}
+
+/// Optional kinds that the API server serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// `MariaDB` and `Grant` of `k8s.mariadb.com`.
+    pub mariadb: bool,
+    /// `AppArmorProfile` of `security-profiles-operator.x-k8s.io`.
+    pub app_armor_profile: bool,
+    /// `PodMonitor` and `ServiceMonitor` of `monitoring.coreos.com`.
+    pub monitors: bool,
+}
+
+/// ConfigMaps and Secrets that the user refers to: a version (resource version, or a hash of the content) for each that
+/// exists. What changes in there restarts a pod only where the pod cannot see it by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// ConfigMaps by name.
+    pub config_maps: BTreeMap<String, String>,
+    /// Secrets by name.
+    pub secrets: BTreeMap<String, String>,
+}
+
+/// Which parts have pods now. Maintenance stops them in a safe order (workers drained, workers, login, slurmctld) and starts
+/// them in the reverse one; the operator says how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// slurmdbd, and its database where it is ours.
+    pub accounting: bool,
+    /// slurmctld.
+    pub controller: bool,
+    /// slurmrestd. It lives as long as slurmctld: without it nobody can be drained.
+    pub rest: bool,
+    /// Workers of `slurmNodes.worker`; the NodeSet then has 0 replicas, and its controller drains.
+    pub workers: bool,
+    /// Login pods.
+    pub login: bool,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self { accounting: true, controller: true, rest: true, workers: true, login: true }
+    }
+}
+
+/// The images that parts keep until a change of Slurm's version comes to them (slurmdbd, slurmctld, then login, REST and
+/// workers). `None`: what the spec says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldImages {
+    /// Of container `accounting`.
+    pub slurmdbd: Option<String>,
+    /// Of container `slurmctld`.
+    pub slurmctld: Option<String>,
+    /// Of container `slurmrestd`.
+    pub slurmrestd: Option<String>,
+    /// Of container `sshd` of login pods.
+    pub sshd: Option<String>,
+    /// Of container `slurmd` of the NodeSet that stands for `slurmNodes.worker`.
+    pub slurmd: Option<String>,
+}

