@@ -16,6 +16,7 @@ mod key;
 pub mod leader;
 pub mod logging;
 pub mod malformed;
+pub mod objects;
 pub mod optional_kinds;
 pub mod required_kinds;
 mod scope;

@@ -186,6 +186,16 @@ impl Applier {
     /// Brings all objects of an owner to their desired state, wave by wave, and deletes those that are not desired any
     /// more. A failure does not stop the rest; but nothing is deleted unless all that replaces it is there.
     pub async fn apply(&self, owner: &Owner, objects: Vec<DesiredObject>) -> Applied {
+        self.apply_sparing(owner, objects, |_, _| false).await
+    }
+
+    /// The same; what `spared` names is not deleted although it is not among the objects.
+    pub async fn apply_sparing(
+        &self,
+        owner: &Owner,
+        objects: Vec<DesiredObject>,
+        spared: impl Fn(&Kind, &ObjectMeta) -> bool + Send + Sync,
+    ) -> Applied {
         let desired: BTreeSet<(String, Key)> = objects.iter().map(slot).collect();
         let mut applied = self.apply_only(owner, objects).await;
         let complete = !applied
@@ -193,7 +203,7 @@ impl Applier {
             .iter()
             .any(|(_, outcome)| matches!(outcome, Outcome::Failed(_) | Outcome::Foreign { .. }));
         if complete {
-            applied.outcomes.extend(self.prune(owner, &desired).await);
+            applied.outcomes.extend(self.prune(owner, &desired, &spared).await);
         }
         applied
     }
@@ -386,7 +396,12 @@ impl Applier {
     }
 
     /// Deletes what we made for this owner and is not desired any more.
-    async fn prune(&self, owner: &Owner, desired: &BTreeSet<(String, Key)>) -> Vec<(String, Outcome)> {
+    async fn prune(
+        &self,
+        owner: &Owner,
+        desired: &BTreeSet<(String, Key)>,
+        spared: &(impl Fn(&Kind, &ObjectMeta) -> bool + Send + Sync),
+    ) -> Vec<(String, Outcome)> {
         let mut outcomes = Vec::new();
         for known in self.known.iter().filter(|known| known.is_ready()) {
             let kind = known.kind();
@@ -401,7 +416,7 @@ impl Applier {
                     continue;
                 }
                 let uid = meta.uid.clone().unwrap_or_default();
-                if desired.contains(&(kind.plural.clone(), key.clone())) {
+                if desired.contains(&(kind.plural.clone(), key.clone())) || spared(&kind, &meta) {
                     self.superfluous.lock().remove(&uid);
                     continue;
                 }

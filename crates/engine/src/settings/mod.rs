@@ -49,6 +49,7 @@ use value::Auto;
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 /// The namespace outside of a cluster.
 const NAMESPACE: &str = "soperator-system";
+const CLUSTER_DOMAIN: &str = "cluster.local";
 const TOPOLOGY_PREFIX: &str = "topology.nebius.com";
 const TOPOLOGY_CONTROLLER: &str = "topology";
 const CACHE_SYNC_TIMEOUT: Time = Time(Duration::from_secs(120));
@@ -127,6 +128,10 @@ pub struct Settings {
     pub cache_sync_timeout: Duration,
     /// How admission webhooks are served.
     pub webhooks: Webhooks,
+    /// Images that clusters fall back to.
+    pub images: Images,
+    /// The DNS domain of the Kubernetes cluster.
+    pub cluster_domain: String,
     /// The prefix of the labels that tell the network topology.
     pub topology_label_prefix: String,
     /// Which optional kinds the user says are there, or not.
@@ -154,6 +159,17 @@ pub struct LeaderElection {
     pub enabled: bool,
     /// The name of the lease.
     pub lease: String,
+}
+
+/// Images that clusters fall back to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Images {
+    /// The image that slurm-agent is installed from.
+    pub agent: Option<String>,
+    /// The image of slurmrestd.
+    pub slurmrestd: Option<String>,
+    /// The image of the database.
+    pub mariadb: Option<String>,
 }
 
 /// How metrics are served.
@@ -215,6 +231,8 @@ pub fn load(profile: &Profile, flags: &Flags, world: &World<'_>) -> Result<Setti
         max_concurrent_reconciles: from.get(&setting::MAX_CONCURRENT, value::count, 1),
         cache_sync_timeout: from.get(&setting::CACHE_SYNC, Time::parse, CACHE_SYNC_TIMEOUT).0,
         webhooks: webhooks::read(&mut from, &lease),
+        images: images(&mut from),
+        cluster_domain: from.get(&setting::CLUSTER_DOMAIN, value::domain, CLUSTER_DOMAIN.into()),
         topology_label_prefix: from.get(
             &setting::TOPOLOGY_PREFIX,
             value::label_prefix,
@@ -241,6 +259,15 @@ pub fn load(profile: &Profile, flags: &Flags, world: &World<'_>) -> Result<Setti
     let place = |row: &Row| SETTINGS.iter().position(|setting| setting.key == row.key);
     from.rows.sort_by_key(place);
     Ok(Settings { warnings: from.warnings, rows: from.rows, ..settings })
+}
+
+fn images(from: &mut Resolver<'_>) -> Images {
+    let image = |text: &str| value::image(text).map(Some);
+    Images {
+        agent: from.get(&setting::AGENT_IMAGE, image, None),
+        slurmrestd: from.get(&setting::SLURMRESTD_IMAGE, image, None),
+        mariadb: from.get(&setting::MARIADB_IMAGE, image, None),
+    }
 }
 
 fn own_namespace(world: &World<'_>) -> (String, Source) {

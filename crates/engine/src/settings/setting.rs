@@ -155,6 +155,38 @@ pub(super) const WEBHOOK_SECRET: Setting = setting(
 )
 .flag("webhook-secret");
 
+pub(super) const AGENT_IMAGE: Setting = setting(
+    "images.agent",
+    "IMAGE",
+    "none",
+    "Image that slurm-agent is installed from into every Slurm pod: the image of this program itself",
+)
+.env("SOPERATOR_AGENT_IMAGE");
+
+pub(super) const SLURMRESTD_IMAGE: Setting = setting(
+    "images.slurmrestd",
+    "IMAGE",
+    "none",
+    "Image of slurmrestd for clusters that name none and whose image of slurmctld holds none",
+)
+.env("SOPERATOR_DEFAULT_SLURMRESTD_IMAGE");
+
+pub(super) const MARIADB_IMAGE: Setting = setting(
+    "images.mariadb",
+    "IMAGE",
+    "none",
+    "Image of the database for clusters that name none",
+)
+.env("SOPERATOR_DEFAULT_MARIADB_IMAGE");
+
+pub(super) const CLUSTER_DOMAIN: Setting = setting(
+    "clusterDomain",
+    "DOMAIN",
+    "cluster.local",
+    "DNS domain of the Kubernetes cluster",
+)
+.env("SOPERATOR_CLUSTER_DOMAIN");
+
 pub(super) const TOPOLOGY: Setting = setting(
     "topology.enabled",
     BOOL,
@@ -295,6 +327,10 @@ pub const SETTINGS: &[&Setting] = &[
     &WEBHOOK_CONFIGURATION,
     &WEBHOOK_CERTIFICATE,
     &WEBHOOK_SECRET,
+    &AGENT_IMAGE,
+    &SLURMRESTD_IMAGE,
+    &MARIADB_IMAGE,
+    &CLUSTER_DOMAIN,
     &TOPOLOGY,
     &TOPOLOGY_PREFIX,
     &PROMETHEUS,

@@ -73,6 +73,20 @@ pub(super) fn label_prefix(text: &str) -> Result<String, String> {
     })
 }
 
+/// Reads a DNS domain.
+pub(super) fn domain(text: &str) -> Result<String, String> {
+    name(text).map_err(|_| format!("{text:?} is no domain: write for example cluster.local"))
+}
+
+/// Reads the name of an image. Whether there is such an image, only a kubelet can tell.
+pub(super) fn image(text: &str) -> Result<String, String> {
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        Err(format!("{text:?} is no image: write NAME:TAG without spaces"))
+    } else {
+        Ok(text.to_string())
+    }
+}
+
 /// Reads the path of a file. A text that is a certificate or a key itself is refused, and not repeated.
 pub(super) fn path(text: &str) -> Result<String, String> {
     if text.contains("-----BEGIN") || text.contains('\n') {

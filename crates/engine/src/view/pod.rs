@@ -62,6 +62,8 @@ pub struct PodStatusView {
     pub conditions: Vec<ConditionView>,
     /// Its containers' states.
     pub container_statuses: Vec<ContainerStatusView>,
+    /// The states of its init containers and sidecars.
+    pub init_container_statuses: Vec<ContainerStatusView>,
 }
 
 /// One condition of a pod or node.
@@ -76,6 +78,9 @@ pub struct ConditionView {
     /// A word for why.
     #[serde(default)]
     pub reason: Option<Box<str>>,
+    /// The same as a sentence.
+    #[serde(default)]
+    pub message: Option<Box<str>>,
     /// Since when.
     #[serde(default)]
     pub last_transition_time: Option<Time>,
@@ -96,6 +101,56 @@ pub struct ContainerStatusView {
     /// How often it was started again.
     #[serde(default)]
     pub restart_count: i32,
+    /// What it does now.
+    #[serde(default)]
+    pub state: ContainerStateView,
+    /// What it did before it was started again.
+    #[serde(default)]
+    pub last_state: ContainerStateView,
+}
+
+/// What a container does, or did: at most one of these.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct ContainerStateView {
+    /// It runs.
+    #[serde(default)]
+    pub running: Option<RunningView>,
+    /// It waits, for its image for example.
+    #[serde(default)]
+    pub waiting: Option<WaitingView>,
+    /// It has ended.
+    #[serde(default)]
+    pub terminated: Option<TerminatedView>,
+}
+
+/// That a container runs; since when is of no interest.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct RunningView {}
+
+/// Why a container waits.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct WaitingView {
+    /// A word, for example ImagePullBackOff.
+    #[serde(default)]
+    pub reason: Option<Box<str>>,
+    /// A sentence.
+    #[serde(default)]
+    pub message: Option<Box<str>>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TerminatedView {
+    /// Its exit code.
+    #[serde(default)]
+    pub exit_code: i32,
+    /// A word, for example OOMKilled.
+    #[serde(default)]
+    pub reason: Option<Box<str>>,
+    /// The end of what it said, if it writes that down.
+    #[serde(default)]
+    pub message: Option<Box<str>>,
 }
 
 impl PodView {
