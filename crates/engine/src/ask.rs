@@ -1,4 +1,4 @@
-//! Single questions to the API server, for commands that people run. Controllers look into their caches instead.
+//! Lists from the API server, for commands that people run. Controllers look into their caches instead.
 
 use std::fmt::Debug;
 
@@ -8,14 +8,6 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::key::Key;
-
-/// The object of this name, if there is one.
-pub async fn get<K>(client: &Client, key: &Key) -> Result<Option<K>, kube::Error>
-where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
-{
-    Api::namespaced(client.clone(), &key.namespace).get_opt(&key.name).await
-}
 
 /// The objects of a namespace, or of all, that have these labels (`a=b,c=d`; empty: every object), sorted by their key.
 pub async fn list<K>(client: &Client, namespace: Option<&str>, labels: &str) -> Result<Vec<K>, kube::Error>

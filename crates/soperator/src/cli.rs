@@ -16,6 +16,7 @@ use engine::settings::{self, Flags, World};
 use crate::conf;
 use crate::config;
 use crate::crds;
+use crate::render;
 use crate::role::Role;
 use crate::slurm;
 use crate::status;
@@ -57,6 +58,8 @@ enum Command {
     Crds(crds::Args),
     /// Check manifests without a cluster, by the rules of the API server
     Validate(validate::Args),
+    /// Print every object that the operator would apply for a manifest, without a cluster
+    Render(render::Args),
     /// Check Slurm's configuration files without Slurm
     Conf(conf::Args),
     /// Show a SlurmCluster on one screen: parts, what they wait for, Slurm's nodes and jobs
@@ -217,6 +220,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Render(args) => render::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::Slurm(args) => slurm::run(&args, out),

@@ -6,6 +6,8 @@ mod cli;
 mod conf;
 mod config;
 mod crds;
+mod desired;
+mod render;
 mod role;
 mod slurm;
 mod status;

@@ -32,7 +32,8 @@ pub use diff::Difference;
 use drift::Signal;
 use known::KnownKinds;
 pub use known::KnownObjects;
-use wave::{is_stateful, wave};
+use wave::is_stateful;
+pub use wave::wave;
 
 /// How long a stateful object has to be superfluous before it is deleted.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
@@ -213,7 +214,7 @@ impl Applier {
         let mut applied = Applied::default();
         let mut waves: BTreeMap<u8, Vec<DesiredObject>> = BTreeMap::new();
         for object in objects {
-            waves.entry(wave(&object.kind)).or_default().push(object);
+            waves.entry(wave(&object.kind.kind)).or_default().push(object);
         }
         for objects in waves.into_values() {
             let mut results: Vec<_> =

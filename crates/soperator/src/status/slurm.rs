@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::ask;
 use engine::client::Client;
 use engine::error::chain;
+use engine::objects;
 use engine::service_proxy::ServiceProxy;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use render::{Defaults, GeneratedSecret, Names};
@@ -33,7 +33,7 @@ async fn answer(client: &Client, namespace: &str, cluster: &str) -> Result<Snaps
     let names = Names::new(cluster, namespace, Defaults::default().cluster_domain);
     let key = |name: String| engine::Key::new(namespace, &name);
     let jwt = key(names.rest_jwt_key());
-    let secret: Secret = ask::get(client, &jwt)
+    let secret: Secret = objects::get(client, &jwt)
         .await
         .map_err(|error| format!("the Secret {jwt} with the key for its tokens cannot be read: {}", chain(&error)))?
         .ok_or_else(|| format!("the Secret {jwt} with the key for its tokens is not there yet"))?;
@@ -42,7 +42,7 @@ async fn answer(client: &Client, namespace: &str, cluster: &str) -> Result<Snaps
     let jwt_key = SlurmKey::from_bytes(KeyKind::Jwt, bytes.0).map_err(|error| format!("Secret {jwt}: {error}"))?;
 
     let service = key(names.rest_internal_service());
-    let port = ask::get::<Service>(client, &service)
+    let port = objects::get::<Service>(client, &service)
         .await
         .map_err(|error| chain(&error))?
         .and_then(|service| service.spec?.ports?.first().map(|port| port.port))
