@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::cli::Error;
-use crate::desired::{self, OperatorArgs, PLACEHOLDER};
+use crate::desired::{self, OperatorArgs};
 
 const AFTER_HELP: &str = "\
 The objects are YAML documents in the order in which the operator applies them. What it draws at random (keys, passwords) is \
@@ -160,7 +160,7 @@ mod tests {
             .into_iter()
             .find(|object| object["metadata"]["name"] == "slurm1-munge")
             .unwrap();
-        assert_eq!(munge["stringData"]["munge.key"], PLACEHOLDER);
+        assert_eq!(munge["stringData"]["munge.key"], "<made by the operator>");
         assert_eq!(munge["data"], Value::Null);
     }
 

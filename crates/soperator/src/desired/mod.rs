@@ -3,8 +3,8 @@
 mod manifest;
 mod offline;
 
-pub(crate) use manifest::{Manifest, read};
-pub(crate) use offline::{PLACEHOLDER, facts};
+pub(crate) use manifest::read;
+pub(crate) use offline::facts;
 
 use render::Defaults;
 

@@ -6,7 +6,7 @@ use render::{Facts, GeneratedSecret, Material, SshHostKeys, ValidatedCluster, ge
 use slurm::Secret;
 
 /// Stands for what the operator draws at random, so that the same manifest gives the same text.
-pub(crate) const PLACEHOLDER: &str = "<made by the operator>";
+const PLACEHOLDER: &str = "<made by the operator>";
 
 /// Facts for a cluster of which nothing exists yet. Its slurmctld image is taken to hold slurmrestd.
 pub(crate) fn facts(cluster: &ValidatedCluster) -> Facts {
