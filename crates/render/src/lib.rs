@@ -9,27 +9,34 @@
 //! prunes leaves its objects alone ([`ValidatedCluster::is_broken`]).
 
 mod accounting;
+mod amount;
+mod app_armor;
+pub mod check;
 mod common;
 mod controller;
+mod database;
 mod defaults;
 mod facts;
 pub mod labels;
 mod login;
 mod names;
+mod node_set;
 mod object;
-mod problem;
+mod pod;
 mod rest;
 mod secrets;
 pub mod slurm_files;
 pub mod validate;
 mod workers;
+mod workload;
 
+pub use check::problem::{Problem, Severity};
 pub use defaults::Defaults;
 pub use facts::{Facts, HeldImages, NodeSetFacts, References, Running, Served, WorkerFacts};
 pub use labels::Component;
 pub use names::Names;
+pub use node_set::{WorkerTemplate, node_set_objects, worker_template};
 pub use object::{Dynamic, Object, Policy, Rendered};
-pub use problem::{Problem, Problems, Severity};
 pub use secrets::{GeneratedSecret, Material, SshHostKeys, generated_secrets};
 pub use slurm_files::{config_hash, slurm_configs};
 pub use validate::{ValidatedCluster, validate};
@@ -40,6 +47,7 @@ pub use validate::{ValidatedCluster, validate};
 #[must_use]
 pub fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered> {
     let mut objects = common::render(cluster, facts);
+    objects.extend(app_armor::render(cluster, facts));
     objects.extend(accounting::render(cluster, facts));
     objects.extend(controller::render(cluster, facts));
     objects.extend(rest::render(cluster, facts));

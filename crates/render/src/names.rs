@@ -124,7 +124,14 @@ impl Names {
         self.with(&format!("nodeset-{node_set}-security-limits"), LONGEST)
     }
 
-    /// Headless Service of a NodeSet's workers.
+    /// The headless Service under which the workers of a NodeSet have their DNS names. Those of users share one, so that
+    /// login pods find all workers by their short names and need not know which NodeSets there are.
+    #[must_use]
+    pub fn domain_service(&self, node_set: &str) -> String {
+        if node_set == self.worker() { self.worker_service() } else { self.node_sets_service() }
+    }
+
+    /// Headless Service of the workers of one NodeSet.
     #[must_use]
     pub fn node_set_service(&self, node_set: &str) -> String {
         self.with(&format!("nodeset-{node_set}-svc"), LONGEST)

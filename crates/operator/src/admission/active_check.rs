@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use api::nebius::ActiveCheck;
+use render::check::problem::{Problem, Problems};
+use render::check::quantity;
 
-use super::problem::{Problem, Problems};
-use super::{cron, quantity};
+use super::cron;
 
 /// What is wrong with an ActiveCheck.
 #[must_use]

@@ -1,9 +1,8 @@
 //! Slurm clusters that run elsewhere.
 
 use api::slinky::Cluster;
+use render::check::problem::{Problem, Problems};
 use slurm_client::Server;
-
-use super::problem::{Problem, Problems};
 
 /// What is wrong with a Cluster of `slinky.slurm.net`.
 #[must_use]

@@ -18,7 +18,7 @@ pub(super) fn problem(text: &str) -> Option<String> {
         );
     }
     if let Some(time) = text.strip_prefix("@every ") {
-        return super::duration::go(time).err();
+        return render::check::duration::go(time).err();
     }
     if text.starts_with('@') {
         let known = WORDS.contains(&text);

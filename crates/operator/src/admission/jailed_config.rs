@@ -1,8 +1,7 @@
 //! Files in the jail.
 
 use api::nebius::JailedConfig;
-
-use super::problem::{Problem, Problems};
+use render::check::problem::{Problem, Problems};
 
 /// What is wrong with a JailedConfig.
 #[must_use]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
-
-use super::problem::{Problems, field};
+use render::check::problem::{Problems, field};
 
 /// The part of a label's name before the `/`.
 pub(super) fn is_prefix(text: &str) -> bool {

@@ -6,15 +6,10 @@
 mod active_check;
 mod cluster;
 mod cron;
-mod duration;
 mod jailed_config;
 mod labels;
 mod node_configurator;
 mod node_set;
-mod problem;
-mod quantity;
-mod slurm_cluster;
-mod slurm_text;
 mod topology_config;
 mod webhooks;
 
@@ -30,8 +25,8 @@ pub use cluster::slinky_cluster;
 pub use jailed_config::jailed_config;
 pub use node_configurator::node_configurator;
 pub use node_set::{node_set, slinky_node_set};
-pub use problem::{Problem, Severity};
-pub use slurm_cluster::slurm_cluster;
+pub use render::check::problem::{Problem, Severity};
+pub use render::check::slurm_cluster;
 pub use topology_config::topology_config;
 pub use webhooks::{PATHS, webhooks};
 

@@ -1,9 +1,8 @@
 //! What runs on Kubernetes nodes.
 
 use api::nebius::NodeConfigurator;
-
-use super::problem::{Problem, Problems};
-use super::quantity;
+use render::check::problem::{Problem, Problems};
+use render::check::quantity;
 
 /// What is wrong with a NodeConfigurator.
 #[must_use]

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use api::common::JobCare;
 use api::{nebius, slinky};
+use render::check::problem::{Problem, Problems};
+use render::check::{quantity, slurm_text, worker};
 use slurm::conf::FileKind;
 use slurm::{key, value};
 
-use super::problem::{Problem, Problems};
-use super::{duration, labels, quantity, slurm_text};
+use super::labels;
 
 /// The longest host name.
 const HOST_NAME: usize = 63;
@@ -39,17 +40,10 @@ fn node_config(problems: &mut Problems, config: &nebius::NodeConfig) {
     let line = (key!("NodeName"), value!("node"));
     let taken = ["NodeName", "NodeHostname", "NodeAddr"];
     slurm_text::behind(problems, line, "spec.nodeConfig.static", &config.static_, &taken);
-    extra(problems, "spec.nodeConfig.dynamic", &config.dynamic);
+    worker::extra(problems, "spec.nodeConfig.dynamic", &config.dynamic);
     let lines = config.gres_config.as_deref().unwrap_or_default();
     let begins = ["Name", "AutoDetect"];
     slurm_text::lines(problems, FileKind::Gres, "spec.nodeConfig.gresConfig", lines, &begins, &["NodeName"]);
-}
-
-/// Text for the `Extra` field of nodes, which goes through an environment variable and a command line.
-pub(super) fn extra(problems: &mut Problems, path: &str, text: &str) {
-    if text.trim_end().contains(|c: char| c.is_control()) {
-        problems.error(path, "has several lines or control characters; write one line");
-    }
 }
 
 /// What is wrong with a NodeSet of `slinky.slurm.net`.
@@ -70,18 +64,7 @@ pub fn slinky_node_set(set: &slinky::NodeSet) -> Vec<Problem> {
 
 /// What both groups' sets have.
 fn care(problems: &mut Problems, care: &JobCare) {
-    drain_on_delete(problems, "spec.drainOnDelete", care.drain_on_delete.as_ref());
-}
-
-pub(super) fn drain_on_delete(
-    problems: &mut Problems,
-    path: &str,
-    drain: Option<&api::common::DrainOnDelete>,
-) {
-    let deadline = drain.and_then(|drain| drain.deadline.as_deref());
-    if let Some(Err(message)) = deadline.map(duration::go) {
-        problems.error(format!("{path}.deadline"), message);
-    }
+    worker::drain_on_delete(problems, "spec.drainOnDelete", care.drain_on_delete.as_ref());
 }
 
 /// Workers are called after the set and their number, and that is their host name too.

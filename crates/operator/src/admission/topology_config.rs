@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::nebius::{TopologyConfig, TopologyNodes, TopologySwitch, UnknownSwitch, UnknownSwitchPolicy};
+use render::check::problem::{Problem, Problems};
+use render::check::slurm_text;
 use slurm::{HostList, NodeName};
 
 use super::labels;
-use super::problem::{Problem, Problems};
-use super::slurm_text;
 
 /// What is wrong with a TopologyConfig.
 #[must_use]

@@ -1,9 +1,9 @@
 //! The checks as answers to the API server.
 
 use engine::admission::{Decision, OnFailure, Request, Webhooks};
+use render::check::problem::{Problem, Severity};
 use serde_json::Value;
 
-use super::problem::{Problem, Severity};
 use super::{KINDS, Kind};
 
 /// Problems that are told one by one; of more, only the number.

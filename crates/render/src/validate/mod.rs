@@ -1,12 +1,14 @@
 //! From what a user wrote to what can be rendered.
 
+mod build;
 mod parts;
+mod resolve;
 mod shapes;
 
 use std::collections::BTreeMap;
 
 use api::nebius::SlurmCluster;
-use api::nebius::slurm_cluster::{ClusterType, Maintenance};
+use api::nebius::slurm_cluster::{ClusterType, Maintenance, PartitionConfigType};
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -16,9 +18,8 @@ pub use parts::{
 };
 pub use shapes::{ContainerSettings, Mount, PodSettings, VolumeChoice};
 
-use crate::problem::Severity;
 use crate::slurm_files::Config;
-use crate::{Component, Defaults, Names, Problem, labels};
+use crate::{Component, Defaults, Names, Problem, Severity, check, labels};
 
 /// A part that can be rendered, or why it cannot.
 pub type Part<T> = Result<T, Vec<Problem>>;
@@ -58,8 +59,8 @@ pub struct ValidatedCluster {
     pub rest: Part<Rest>,
     /// Workers of `slurmNodes.worker`; `None` where there is no such section.
     pub workers: Part<Option<Workers>>,
-    /// Problems that stand in nobody's way.
-    pub warnings: Vec<Problem>,
+    /// Warnings, and problems of what is not rendered here.
+    pub remarks: Vec<Problem>,
 }
 
 /// Ports of the daemons.
@@ -145,6 +146,88 @@ impl ValidatedCluster {
 ///
 /// The object has no name or namespace, so that nothing could be rendered. Problems of parts are in the parts.
 pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<ValidatedCluster, Vec<Problem>> {
-    let _ = (cluster, defaults, port(None, 1), DEFAULT_PORTS);
-    Err(Vec::new())
+    let (Some(name), Some(namespace)) = (&cluster.metadata.name, &cluster.metadata.namespace) else {
+        let message = "the object has no name or no namespace; write both".to_owned();
+        return Err(vec![Problem { path: "metadata".into(), message, severity: Severity::Error }]);
+    };
+    let spec = &cluster.spec;
+    let nodes = &spec.slurm_nodes;
+    let names = Names::new(name, namespace, &defaults.cluster_domain);
+    let mut problems = Sorted::new(check::slurm_cluster(cluster));
+    let build = build::Builder::new(spec, defaults);
+    let features = spec.worker_features.iter().flatten();
+    Ok(ValidatedCluster {
+        ports: build::ports(spec),
+        cluster_type: spec.cluster_type,
+        maintenance: spec.maintenance,
+        image_pull_secrets: spec.image_pull_secrets.clone().unwrap_or_default(),
+        sshd_keys_secret: spec.secrets.sshd_keys_name.clone().filter(|name| !name.is_empty()),
+        default_app_armor_profile: spec.use_default_app_armor_profile,
+        worker_features: features
+            .map(|feature| (feature.name.clone(), feature.hostlist_expr.clone()))
+            .collect(),
+        static_nodes: spec.partition_configuration.config_type == PartitionConfigType::Structured,
+        config: problems.part(Component::Common, || Config::new(spec, &names, build::ports(spec))),
+        controller: problems.part(Component::Controller, || build.controller(&nodes.controller)),
+        login: problems.part(Component::Login, || build.login(&nodes.login)),
+        accounting: problems.part(Component::Accounting, || {
+            nodes.accounting.enabled.then(|| build.accounting(&nodes.accounting))
+        }),
+        rest: problems.part(Component::Rest, || build.rest(&nodes.rest)),
+        workers: problems
+            .part(Component::Worker, || nodes.worker.as_ref().map(|worker| build.workers(worker))),
+        remarks: problems.remarks,
+        names,
+        defaults: defaults.clone(),
+    })
+}
+
+/// Problems by the part that they are about.
+struct Sorted {
+    errors: BTreeMap<Component, Vec<Problem>>,
+    remarks: Vec<Problem>,
+}
+
+impl Sorted {
+    fn new(problems: Vec<Problem>) -> Self {
+        let mut sorted = Self { errors: BTreeMap::new(), remarks: Vec::new() };
+        for problem in problems {
+            match part_of(&problem.path) {
+                Some(part) if problem.severity == Severity::Error => {
+                    sorted.errors.entry(part).or_default().push(problem);
+                }
+                _ => sorted.remarks.push(problem),
+            }
+        }
+        sorted
+    }
+
+    fn part<T>(&mut self, part: Component, build: impl FnOnce() -> T) -> Part<T> {
+        match self.errors.remove(&part) {
+            Some(problems) => Err(problems),
+            None => Ok(build()),
+        }
+    }
+}
+
+/// The part that a field is about; `None` for fields that nothing here is made of.
+fn part_of(path: &str) -> Option<Component> {
+    const PARTS: [(&str, Option<Component>); 10] = [
+        ("spec.slurmNodes.controller", Some(Component::Controller)),
+        ("spec.slurmNodes.login", Some(Component::Login)),
+        // Written to slurm.conf, not to slurmdbd.conf.
+        ("spec.slurmNodes.accounting.slurmConfig", Some(Component::Common)),
+        ("spec.slurmNodes.accounting", Some(Component::Accounting)),
+        ("spec.slurmNodes.rest", Some(Component::Rest)),
+        ("spec.slurmNodes.worker", Some(Component::Worker)),
+        ("spec.slurmNodes.exporter", None),
+        ("spec.sConfigController", None),
+        ("spec.populateJail", None),
+        // Each field that names a volume tells of it, too.
+        ("spec.volumeSources", None),
+    ];
+    match PARTS.iter().find(|(prefix, _)| path.starts_with(prefix)) {
+        Some((_, part)) => *part,
+        None => Some(Component::Common),
+    }
 }

@@ -6,7 +6,11 @@ use std::time::Duration;
 const MOST: Duration = Duration::from_nanos(i64::MAX as u64);
 
 /// Reads a duration as Kubernetes has it: `90s`, `1h30m`, `1.5h`.
-pub(super) fn go(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// The text is something else; the message says what to write.
+pub fn go(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
         ("us", 1e-6),
@@ -23,7 +27,11 @@ pub(super) fn go(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a duration as Prometheus has it: `30s`, `1m30s`, `1d`.
-pub(super) fn prometheus(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+///
+/// The text is something else; the message says what to write.
+pub fn prometheus(text: &str) -> Result<Duration, String> {
     const DAY: f64 = 86_400.0;
     const UNITS: [(&str, f64); 7] = [
         ("ms", 1e-3),

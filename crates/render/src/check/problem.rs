@@ -37,20 +37,25 @@ impl fmt::Display for Problem {
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
+    /// Adds a problem that stands in the way.
     pub fn error(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.add(Severity::Error, path, message);
     }
 
+    /// Adds a problem.
     pub fn add(&mut self, severity: Severity, path: impl Into<String>, message: impl Into<String>) {
         self.0.push(Problem { path: path.into(), message: message.into(), severity });
     }
 
+    /// All of them, in the order in which they were found.
+    #[must_use]
     pub fn into_vec(self) -> Vec<Problem> {
         self.0
     }
 }
 
 /// The path of a field of the object at `path`.
+#[must_use]
 pub fn field(path: &str, key: &str) -> String {
     let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if plain { format!("{path}.{key}") } else { format!("{path}[{key}]") }

@@ -12,7 +12,7 @@ use slurm::conf::{FileKind, Name};
 use slurm::key;
 
 use super::problem::{Problem, Problems, field};
-use super::{duration, node_set, quantity, slurm_text};
+use super::{duration, quantity, slurm_text, volumes, worker as workers};
 
 /// What is wrong with a SlurmCluster.
 #[must_use]
@@ -37,8 +37,8 @@ pub fn slurm_cluster(cluster: &SlurmCluster) -> Vec<Problem> {
     if let Some(worker) = &spec.slurm_nodes.worker {
         let path = "spec.slurmNodes.worker";
         let text = worker.slurm_node_extra.as_deref().unwrap_or_default();
-        node_set::extra(&mut problems, &format!("{path}.slurmNodeExtra"), text);
-        node_set::drain_on_delete(
+        workers::extra(&mut problems, &format!("{path}.slurmNodeExtra"), text);
+        workers::drain_on_delete(
             &mut problems,
             &format!("{path}.drainOnDelete"),
             worker.drain_on_delete.as_ref(),
@@ -51,15 +51,19 @@ pub fn slurm_cluster(cluster: &SlurmCluster) -> Vec<Problem> {
 const REFERENCES: [(&str, &str, &str); 2] =
     [("k8sNodeFilterName", "k8sNodeFilters", "name"), ("volumeSourceName", "volumeSources", "name")];
 
-/// Checks that what is named in the same object is there. Parts that are turned off are passed over.
+/// Checks that what is named in the same object is there, and can be used. Parts that are turned off are passed over.
 fn references(problems: &mut Problems, spec: &SlurmClusterSpec) {
+    let unusable = volumes::one_source(problems, spec.volume_sources.as_deref().unwrap_or_default());
     // What was read from JSON can be written to it.
     let spec = serde_json::to_value(spec).unwrap_or_default();
     for (reference, list, key) in REFERENCES {
         let entries = spec[list].as_array().into_iter().flatten();
         let names: BTreeSet<&str> = entries.filter_map(|entry| entry[key].as_str()).collect();
         look(problems, "spec", &spec, &|problems, path, name, value| {
-            if name == reference && !value.is_empty() && !names.contains(value) {
+            if name != reference || value.is_empty() {
+                return;
+            }
+            if !names.contains(value) {
                 let known: Vec<&str> = names.iter().copied().collect();
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
                 problems.error(
@@ -68,6 +72,9 @@ fn references(problems: &mut Problems, spec: &SlurmClusterSpec) {
                         "spec.{list} has no entry {value:?}; add it, or name one that is there ({known})"
                     ),
                 );
+            } else if list == "volumeSources" && unusable.contains(value) {
+                problems
+                    .error(path, format!("the entry {value:?} of spec.{list} has not exactly one source"));
             }
         });
     }
@@ -125,7 +132,10 @@ fn partitions(problems: &mut Problems, configuration: &PartitionConfiguration) {
     }
 }
 
-/// Checks texts that become values of slurm.conf and mpi.conf.
+/// The largest number that fits where Slurm has 16 bits; the two above it mean something else.
+const LARGEST_U16: i32 = 65_533;
+
+/// Checks texts and numbers that become values of slurm.conf and mpi.conf.
 fn settings(problems: &mut Problems, spec: &SlurmClusterSpec) {
     let config = &spec.slurm_config;
     for (name, text) in [
@@ -137,6 +147,20 @@ fn settings(problems: &mut Problems, spec: &SlurmClusterSpec) {
         ("topologyParam", &config.topology_param),
     ] {
         slurm_text::value(problems, &format!("spec.slurmConfig.{name}"), text);
+    }
+    for (name, number, most) in [
+        ("defMemPerNode", config.def_mem_per_node, i32::MAX),
+        ("defCpuPerGPU", config.def_cpu_per_gpu, i32::MAX),
+        ("completeWait", config.complete_wait, LARGEST_U16),
+        ("maxJobCount", config.max_job_count, i32::MAX),
+        ("minJobAge", config.min_job_age, i32::MAX),
+        ("messageTimeout", config.message_timeout, LARGEST_U16),
+        ("resumeTimeout", config.resume_timeout.unwrap_or(0), LARGEST_U16),
+    ] {
+        if !(0..=most).contains(&number) {
+            let message = format!("{number} is no number for Slurm; write one from 0 to {most}");
+            problems.error(format!("spec.slurmConfig.{name}"), message);
+        }
     }
     slurm_text::value(problems, "spec.mpiConfig.pmixEnv", &spec.mpi_config.pmix_env);
     if let Some(health) = &spec.health_check_config {
@@ -221,6 +245,12 @@ fn accounting(problems: &mut Problems, accounting: &SlurmNodeAccounting) {
             &format!("{path}.slurmConfig.{name}"),
             text.as_deref().unwrap_or_default(),
         );
+    }
+    if let Some(db) = &accounting.external_db {
+        for (name, text) in [("host", &db.host), ("user", &db.user)] {
+            let text = text.as_deref().unwrap_or_default();
+            slurm_text::value(problems, &format!("{path}.externalDB.{name}"), text);
+        }
     }
     let parameters = accounting.external_db.as_ref().and_then(|db| db.storage_parameters.as_ref());
     for (name, value) in parameters.into_iter().flatten() {

@@ -25,7 +25,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Checks every amount in a spec.
-pub(super) fn check(problems: &mut Problems, spec: &impl Serialize) {
+pub fn check(problems: &mut Problems, spec: &impl Serialize) {
     // What was read from JSON can be written to it.
     let spec = serde_json::to_value(spec).unwrap_or_default();
     walk(problems, "spec", &spec);

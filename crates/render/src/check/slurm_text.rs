@@ -14,7 +14,7 @@ use slurm::conf::{
 use super::problem::{Problems, Severity};
 
 /// Checks a text of several lines that becomes part of a file.
-pub(super) fn part(problems: &mut Problems, file: FileKind, path: &str, text: &str) {
+pub fn part(problems: &mut Problems, file: FileKind, path: &str, text: &str) {
     // Files that it includes are in the pods, not here.
     let mut absent = |name: &str, _: &str| Ok((name.to_owned(), String::new()));
     let mut document = read(path, text, &mut absent);
@@ -24,7 +24,7 @@ pub(super) fn part(problems: &mut Problems, file: FileKind, path: &str, text: &s
 }
 
 /// Checks texts that become one line each, which begins with one of `begins` and has none of the keys in `taken`.
-pub(super) fn lines(
+pub fn lines(
     problems: &mut Problems,
     file: FileKind,
     path: &str,
@@ -50,13 +50,7 @@ pub(super) fn lines(
 }
 
 /// Checks settings that are put behind `KEY=NAME` on a line of ours. Keys in `taken` are ours.
-pub(super) fn behind(
-    problems: &mut Problems,
-    (key, name): (Key, Value),
-    path: &str,
-    text: &str,
-    taken: &[&str],
-) {
+pub fn behind(problems: &mut Problems, (key, name): (Key, Value), path: &str, text: &str, taken: &[&str]) {
     let Some(mut line) = one_line(problems, path, text, taken) else { return };
     line.pairs.insert(0, Pair { key, sign: None, value: name });
     judge(problems, FileKind::Slurm, &Document { lines: vec![line], errors: Vec::new() }, false);
@@ -84,7 +78,7 @@ fn one_line(problems: &mut Problems, path: &str, text: &str, taken: &[&str]) -> 
 }
 
 /// Checks a text that becomes the value of a setting. Empty means that there is none.
-pub(super) fn value(problems: &mut Problems, path: &str, text: &str) {
+pub fn value(problems: &mut Problems, path: &str, text: &str) {
     if !text.is_empty()
         && let Err(ValueError::Text { problem, .. }) = Value::new(path, text)
     {
@@ -93,7 +87,7 @@ pub(super) fn value(problems: &mut Problems, path: &str, text: &str) {
 }
 
 /// Checks the name of a partition, a switch, a feature or the like.
-pub(super) fn name(problems: &mut Problems, path: &str, text: &str) -> Option<Name> {
+pub fn name(problems: &mut Problems, path: &str, text: &str) -> Option<Name> {
     let problem = match Name::new(path, text) {
         Ok(name) => return Some(name),
         Err(ValueError::Text { problem, .. }) => problem.to_string(),
@@ -107,7 +101,7 @@ pub(super) fn name(problems: &mut Problems, path: &str, text: &str) -> Option<Na
 }
 
 /// Checks a word of plugstack.conf. Empty means that there is none.
-pub(super) fn word(problems: &mut Problems, path: &str, text: &str) {
+pub fn word(problems: &mut Problems, path: &str, text: &str) {
     if !text.is_empty()
         && let Err(ValueError::Text { problem, .. }) = Word::new(path, text)
     {
@@ -119,7 +113,7 @@ pub(super) fn word(problems: &mut Problems, path: &str, text: &str) {
 }
 
 /// Checks a host list.
-pub(super) fn host_list(problems: &mut Problems, path: &str, text: &str) -> Option<HostList> {
+pub fn host_list(problems: &mut Problems, path: &str, text: &str) -> Option<HostList> {
     match HostList::parse(text) {
         Ok(list) if list.is_empty() => problems.error(path, "names no node; write for example gpu-[0-7]"),
         Ok(list) => return Some(list),
@@ -172,7 +166,7 @@ mod tests {
     use super::*;
 
     fn told(problems: Problems) -> Vec<String> {
-        let shown = |problem: &crate::admission::Problem| {
+        let shown = |problem: &crate::Problem| {
             let severity = if problem.severity == Severity::Warning { "warning: " } else { "" };
             format!("{severity}{problem}")
         };
