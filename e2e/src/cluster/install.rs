@@ -6,6 +6,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use anyhow::{Context, Result, anyhow};
 use rig::Rig;
 use rig::slurm::Version;
+use serde_json::{Value, json};
 
 use super::{Cluster, NAME, Ssh, WORKERS, helm, root, with_version};
 use crate::output_of;
@@ -19,8 +20,8 @@ pub struct Settings {
     pub namespace: String,
     /// Its name; empty: [`NAME`].
     pub name: String,
-    /// More values, as YAML, over those of the example.
-    pub values: String,
+    /// More values, over those of the example.
+    pub values: Value,
 }
 
 impl Cluster {
@@ -44,7 +45,9 @@ impl Cluster {
             Ok(path.display().to_string())
         };
         let values = write(format!("{namespace}-{name}.yaml"), &with_version(&example("values.yaml")?, version)?)?;
-        let more = write(format!("{namespace}-{name}-more.yaml"), &own_values(&name, &ssh, &settings.values)?)?;
+        let own = write(format!("{namespace}-{name}-own.json"), &own_values(&name, &ssh)?.to_string())?;
+        let more = if settings.values.is_null() { json!({}) } else { settings.values.clone() };
+        let more = write(format!("{namespace}-{name}-more.json"), &more.to_string())?;
         let storage = write(format!("{namespace}-storage.yaml"), &example("storage-values.yaml")?)?;
 
         if settings.name.is_empty() {
@@ -52,22 +55,25 @@ impl Cluster {
             helm(rig, &[&release[..], &["--namespace", &namespace, "--values", &storage]].concat(), None)?;
         }
         let release = ["upgrade", "--install", &name, "./helm/slurm-cluster"];
-        let options = ["--namespace", &namespace, "--values", &values, "--values", &more];
+        let options = ["--namespace", &namespace, "--values", &values, "--values", &own, "--values", &more];
         helm(rig, &[&release[..], &options].concat(), None)?;
         Ok(Self { rig, namespace, name, version, ssh })
     }
 }
 
 fn namespace_manifest(name: &str) -> String {
-    serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
 }
 
-/// What differs from the example for every cluster of the tests: its name, its key, and a port of its own.
-fn own_values(name: &str, ssh: &Ssh, more: &str) -> Result<String> {
-    let key = ssh.public_key()?;
-    Ok(format!(
-        "clusterName: {name}\nslurmNodes:\n  login:\n    sshRootPublicKeys: [{key:?}]\n    sshdServiceNodePort: 0\n{more}"
-    ))
+/// What differs from the example for every cluster of the tests: its name, its key, any free port, and a REST API.
+fn own_values(name: &str, ssh: &Ssh) -> Result<Value> {
+    Ok(json!({
+        "clusterName": name,
+        "slurmNodes": {
+            "login": {"sshRootPublicKeys": [ssh.public_key()?], "sshdServiceNodePort": 0},
+            "rest": {"enabled": true},
+        },
+    }))
 }
 
 /// Installs the definitions and the operator, once per test program.

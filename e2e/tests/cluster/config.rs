@@ -34,7 +34,8 @@ fn a_change_of_slurm_config_is_followed_without_a_restart(cluster: &Cluster) -> 
     }
     let seen = cluster.run("scontrol show config")?;
     assert!(seen.lines().any(|line| line.starts_with("CompleteWait") && line.ends_with("30 sec")), "{seen}");
-    cluster.patch(&json!({"slurmConfig": {"completeWait": Value::Null}}))?;
+    // As the example has it.
+    cluster.patch(&json!({"slurmConfig": {"completeWait": 0}}))?;
     cluster.wait_completed(&job)?;
     assert_eq!(pods(cluster)?, before, "no pod was replaced");
     cluster.wait_available()

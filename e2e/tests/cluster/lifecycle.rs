@@ -6,9 +6,24 @@ use anyhow::Result;
 use e2e::cluster::{Cluster, OperatorKill, Settings};
 use rig::Rig;
 use rig::slurm::Version;
+use serde_json::{Value, json};
 
-/// Small: no accounting, one worker.
-const SMALL: &str = "  accounting:\n    enabled: false\n  worker:\n    size: 1\n";
+/// Small, with claims of its own: no accounting, one worker.
+fn small(name: &str) -> Value {
+    let jail = json!({
+        "name": "jail", "createPVC": true, "size": "1Gi",
+        "persistentVolumeClaim": {"claimName": format!("{name}-jail")},
+    });
+    let spool = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    json!({
+        "volumeSources": [jail],
+        "slurmNodes": {
+            "accounting": {"enabled": false},
+            "worker": {"size": 1},
+            "controller": {"volumes": {"spool": {"volumeSourceName": null, "volumeClaimTemplateSpec": spool}}},
+        },
+    })
+}
 
 #[tokio::test]
 async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<()> {
@@ -17,7 +32,7 @@ async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<(
     let settings = |name: &str| Settings {
         namespace: namespace.name().into(),
         name: name.into(),
-        values: SMALL.into(),
+        values: small(name),
     };
     let kill = OperatorKill::within(rig, Duration::from_secs(10));
     let one = Cluster::install(rig, Version::V24_11, &settings("one"))?;
