@@ -65,13 +65,15 @@ fn namespace_manifest(name: &str) -> String {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string()
 }
 
-/// What differs from the example for every cluster of the tests: its name, its key, any free port, and a REST API.
+/// What differs from the example for every cluster of the tests: its name, its key, any free port, a REST API, and workers
+/// that are small enough for several clusters.
 fn own_values(name: &str, ssh: &Ssh) -> Result<Value> {
     Ok(json!({
         "clusterName": name,
         "slurmNodes": {
             "login": {"sshRootPublicKeys": [ssh.public_key()?], "sshdServiceNodePort": 0},
             "rest": {"enabled": true},
+            "worker": {"slurmd": {"resources": {"cpu": "200m", "memory": "256Mi"}}},
         },
     }))
 }
