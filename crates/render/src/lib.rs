@@ -26,6 +26,7 @@ mod pod;
 mod rest;
 mod secrets;
 pub mod slurm_files;
+mod small_files;
 pub mod validate;
 mod workers;
 mod workload;

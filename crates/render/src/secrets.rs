@@ -6,7 +6,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret as SecretObject;
 use slurm::Secret;
 
-use crate::labels::Component;
+use crate::labels::{self, Component};
+use crate::validate::Database;
 use crate::{Facts, ValidatedCluster};
 
 /// A Secret that the operator makes once and keeps, until somebody asks for another ([`crate::labels::ROTATE`]).
@@ -48,9 +49,21 @@ pub struct SshHostKeys {
 /// [`Material`] for the others in [`Facts::new_secrets`]. None of these may be pruned.
 #[must_use]
 pub fn generated_secrets(cluster: &ValidatedCluster, facts: &Facts) -> BTreeMap<GeneratedSecret, String> {
-    let _ = facts;
     let names = cluster.names();
-    BTreeMap::from([(GeneratedSecret::Munge, names.munge()), (GeneratedSecret::Jwt, names.rest_jwt_key())])
+    let mut wanted = BTreeMap::from([
+        (GeneratedSecret::Munge, names.munge()),
+        (GeneratedSecret::Jwt, names.rest_jwt_key()),
+    ]);
+    if cluster.sshd_keys_secret.is_none() {
+        wanted.insert(GeneratedSecret::SshdKeys, names.sshd_keys());
+    }
+    if let Ok(Some(accounting)) = &cluster.accounting
+        && !matches!(accounting.database(facts), Database::External(_))
+    {
+        wanted.insert(GeneratedSecret::DatabasePassword, names.database_password());
+        wanted.insert(GeneratedSecret::DatabaseRootPassword, names.database_root_password());
+    }
+    wanted
 }
 
 impl GeneratedSecret {
@@ -103,10 +116,21 @@ impl GeneratedSecret {
                 }
             }
         }
-        SecretObject {
-            metadata: cluster.metadata(name, self.component()),
-            data: Some(data),
-            ..SecretObject::default()
+        let mut metadata = cluster.metadata(name, self.component());
+        if self.is_protected(cluster) {
+            let labels = metadata.labels.get_or_insert_default();
+            labels.insert(labels::PROTECTED.into(), "true".into());
+            let annotations = metadata.annotations.get_or_insert_default();
+            annotations.insert(labels::CLUSTER.into(), cluster.names().cluster().into());
         }
+        SecretObject { metadata, data: Some(data), ..SecretObject::default() }
+    }
+
+    /// Whether the user wants that nobody deletes it while the cluster exists.
+    fn is_protected(self, cluster: &ValidatedCluster) -> bool {
+        let accounting = cluster.accounting.as_ref().ok().and_then(Option::as_ref);
+        let operator = accounting.and_then(|accounting| accounting.mariadb_operator.as_ref());
+        self.component() == Component::Accounting
+            && operator.is_some_and(|operator| operator.protected_secret)
     }
 }

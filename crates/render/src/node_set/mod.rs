@@ -18,7 +18,7 @@ use slurm::agent::env;
 use crate::labels::{self, Component};
 use crate::pod::var;
 use crate::validate::Workers;
-use crate::{Rendered, ValidatedCluster, workload};
+use crate::{Rendered, ValidatedCluster, small_files, workload};
 
 /// Name of the container of slurmd, and of its port.
 pub(crate) const CONTAINER: &str = "slurmd";
@@ -98,11 +98,13 @@ impl<'a> Set<'a> {
 #[must_use]
 pub fn node_set_objects(cluster: &ValidatedCluster, node_set: &NodeSet) -> Vec<Rendered> {
     let Some(set) = Set::new(cluster, node_set) else { return Vec::new() };
-    let text = node_set.spec.slurmd.security.as_ref().and_then(|security| security.limits_config.clone());
-    let text = text.filter(|text| !text.is_empty()).unwrap_or_else(default_limits);
+    let custom =
+        node_set.spec.slurmd.security.as_ref().and_then(|security| security.limits_config.as_deref());
+    let custom = custom.filter(|text| !text.is_empty());
+    let text = custom.map_or_else(default_limits, |text| small_files::limits(Some(text)));
     let limits = ConfigMap {
         metadata: set.metadata(set.security_limits()),
-        data: Some(BTreeMap::from([("limits.conf".into(), text)])),
+        data: Some(BTreeMap::from([(small_files::LIMITS.into(), text)])),
         ..ConfigMap::default()
     };
     let name = set.own_service();

@@ -27,19 +27,18 @@ pub(crate) fn context(
         run_as_non_root: Some(false),
         privileged: privileged.then_some(true),
         app_armor_profile: app_armor_profile(app_armor),
-        proc_mount: proc(privileged, proc_mount, host_users).map(str::to_owned),
+        proc_mount: proc(proc_mount, host_users).map(str::to_owned),
         seccomp_profile: privileged
             .then(|| SeccompProfile { type_: "Unconfined".into(), ..SeccompProfile::default() }),
         ..SecurityContext::default()
     }
 }
 
-/// How `/proc` is mounted. Kubernetes refuses `Unmasked` in pods that use the host's users; a privileged container sees all
-/// of `/proc` there anyway.
-fn proc(privileged: bool, wanted: Option<ProcMount>, host_users: Option<bool>) -> Option<&'static str> {
+/// How `/proc` is mounted. Kubernetes refuses pods that use the host's users and want it unmasked; a privileged container
+/// sees all of it there anyway.
+fn proc(wanted: Option<ProcMount>, host_users: Option<bool>) -> Option<&'static str> {
     match wanted {
-        Some(ProcMount::Unmasked) if privileged && host_users != Some(false) => None,
-        Some(ProcMount::Unmasked) => Some("Unmasked"),
+        Some(ProcMount::Unmasked) => (host_users == Some(false)).then_some("Unmasked"),
         Some(ProcMount::Default) => Some("Default"),
         None => None,
     }

@@ -39,6 +39,12 @@ pub(super) fn ports(spec: &SlurmClusterSpec) -> Ports {
     }
 }
 
+/// Public keys of root. A text of several lines is several keys.
+pub(super) fn root_keys(spec: &SlurmClusterSpec) -> Vec<String> {
+    let keys = spec.slurm_nodes.login.ssh_root_public_keys.iter().flat_map(|keys| keys.lines());
+    keys.map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
 fn text(text: Option<&String>) -> Option<String> {
     text.filter(|text| !text.is_empty()).cloned()
 }
@@ -64,8 +70,6 @@ impl<'a> Builder<'a> {
 
     pub(super) fn login(&self, login: &SlurmNodeLogin) -> Login {
         let mounts = &login.volumes.mounts;
-        // A text of several lines is several keys.
-        let keys = login.ssh_root_public_keys.iter().flat_map(|keys| keys.lines());
         Login {
             size: login.node.size.unwrap_or(0),
             pod: self.names.pod(&login.node.pod, login.node.host_users),
@@ -79,7 +83,6 @@ impl<'a> Builder<'a> {
                 node_port: Some(login.sshd_service_node_port).filter(|port| *port > 0),
             },
             sshd_config_map: text(login.sshd_config_map_ref_name.as_ref()),
-            root_keys: keys.map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect(),
             jail: self.names.volume(&login.volumes.jail),
             jail_sub_mounts: self.names.mounts(mounts.jail_sub_mounts.as_deref()),
             custom_mounts: self.names.mounts(mounts.custom_mounts.as_deref()),

@@ -41,6 +41,8 @@ pub struct ValidatedCluster {
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// The Secret of the user with SSH host keys. `None`: [`Names::sshd_keys`], which is generated.
     pub sshd_keys_secret: Option<String>,
+    /// Public keys of root in login and worker pods, one line each.
+    pub root_keys: Vec<String>,
     /// Whether login and worker pods run under [`Names::app_armor_profile`].
     pub default_app_armor_profile: bool,
     /// `workerFeatures`: feature, and the host list of the workers that have it.
@@ -162,6 +164,7 @@ pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<Validated
         maintenance: spec.maintenance,
         image_pull_secrets: spec.image_pull_secrets.clone().unwrap_or_default(),
         sshd_keys_secret: spec.secrets.sshd_keys_name.clone().filter(|name| !name.is_empty()),
+        root_keys: build::root_keys(spec),
         default_app_armor_profile: spec.use_default_app_armor_profile,
         worker_features: features
             .map(|feature| (feature.name.clone(), feature.hostlist_expr.clone()))

@@ -62,8 +62,6 @@ pub struct Login {
     pub service: LoginService,
     /// ConfigMap of the user with sshd_config. `None`: [`crate::Names::ssh_configs`].
     pub sshd_config_map: Option<String>,
-    /// Public keys of root, one line each.
-    pub root_keys: Vec<String>,
     /// The jail.
     pub jail: VolumeChoice,
     /// Volumes inside the jail.
