@@ -25,7 +25,7 @@ pub enum Part {
     Go(&'static GoProgram),
     /// An image.
     Image(Box<Recipe>),
-    /// The image of our own program.
+    /// The image of our own programs.
     Soperator,
     /// All images but our own, unpacked, so that nodes need not do it.
     ImageStore,
@@ -92,8 +92,9 @@ impl Part {
             Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
             Part::Image(recipe) => image::build(cache, recipe, image_options, &say).map(drop),
             Part::Soperator => {
-                say("compiling the release program");
-                let built = image::build_soperator(cache, &release_program()?, image_options, &say)?;
+                say("compiling the release programs");
+                let programs = [release_program()?, agent_program()?];
+                let built = image::build_soperator(cache, &programs, image_options, &say)?;
                 image_store::remember_soperator(cache, &built)
             }
             Part::ImageStore => image_store::find_or_build(cache, options.verify, &say).map(drop),
@@ -194,12 +195,25 @@ fn release_program() -> Result<PathBuf> {
     cargo_program(&["--release", "--package", "soperator"])
 }
 
+/// `slurm-agent`, small and static: it runs in images that we know nothing of.
+pub fn agent_program() -> Result<PathBuf> {
+    // With a target given, the flags are for the program alone and not for what runs while it is built.
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let selection = ["--profile", "agent", "--package", "agent", "--bin", "slurm-agent", "--target", &target];
+    cargo_program_with(&selection, &[("RUSTFLAGS", "-C target-feature=+crt-static")])
+}
+
 /// Builds a program of this workspace with Cargo and returns where it lies.
 pub fn cargo_program(selection: &[&str]) -> Result<PathBuf> {
+    cargo_program_with(selection, &[])
+}
+
+fn cargo_program_with(selection: &[&str], variables: &[(&str, &str)]) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--message-format", "json"])
         .args(selection)
+        .envs(variables.iter().copied())
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::null());
     // What Cargo tells a test about its package; build scripts that look at it would run again, and all that depends on them.

@@ -30,7 +30,8 @@ const DIGEST: &str = "digest";
 /// What was installed, beside the archive.
 const INSTALLED: &str = "packages.lock";
 const BASE_LAYER: &str = "layer.tar";
-const PROGRAM: &str = "/usr/bin/soperator";
+/// Where our programs lie in our own image.
+const PROGRAMS: [&str; 2] = ["/usr/bin/soperator", "/usr/bin/slurm-agent"];
 
 /// How to build.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,25 +70,35 @@ pub fn build(cache: &Cache, recipe: &Recipe, options: Options, say: &dyn Fn(&str
     Built::in_dir(&dir, recipe)
 }
 
-/// Builds the image of our own program from the compiled `binary`, or takes it from the cache.
+/// Builds the image of our own programs, `soperator` and `slurm-agent`, from the compiled files, or takes it from the cache.
 ///
-/// What lies below the program is cached by itself, so that another binary costs no installation.
-pub fn build_soperator(cache: &Cache, binary: &Path, options: Options, say: &dyn Fn(&str)) -> Result<Built> {
+/// What lies below the programs is cached by itself, so that another file costs no installation.
+pub fn build_soperator(
+    cache: &Cache,
+    binaries: &[PathBuf; PROGRAMS.len()],
+    options: Options,
+    say: &dyn Fn(&str),
+) -> Result<Built> {
     let recipe = recipe::soperator()?;
-    let binary_hash =
-        sha256_of_file(binary).context("build the program first: `cargo build --release -p soperator`")?;
+    let mut hashes = Vec::new();
+    for binary in binaries {
+        hashes.push(sha256_of_file(binary).with_context(|| format!("cannot read {}", binary.display()))?);
+    }
     let base = install(cache, &recipe, &format!("{}-base", part(&recipe)), options, say, |dir| {
         Ok(base_layer(&recipe, dir, say)?.0)
     })?;
     let base = Layer::of(base.join(BASE_LAYER))?;
-    let key = key_of([&recipe.key(&recipe.locked), &base.sha256, &binary_hash]);
+    let key = key_of([recipe.key(&recipe.locked), base.sha256.clone()].iter().chain(&hashes));
     let dir = cache.find_or_build(&part(&recipe), &key, options.verify, say, |dir| {
         say("packing the image");
-        let mut writer = LayerWriter::create(dir.join("program.tar"))?;
-        Tree::of_one_file(PROGRAM, 0o755, binary)?.write(&mut writer)?;
-        let program = writer.finish()?;
-        write_image(dir, &recipe, &[base, program.clone()])?;
-        Ok(fs::remove_file(&program.path)?)
+        let mut layers = vec![base];
+        for (number, (path, binary)) in PROGRAMS.iter().zip(binaries).enumerate() {
+            let mut writer = LayerWriter::create(dir.join(format!("program-{number}.tar")))?;
+            Tree::of_one_file(path, 0o755, binary)?.write(&mut writer)?;
+            layers.push(writer.finish()?);
+        }
+        write_image(dir, &recipe, &layers)?;
+        Ok(layers.iter().skip(1).try_for_each(|layer| fs::remove_file(&layer.path))?)
     })?;
     Built::in_dir(&dir, &recipe)
 }
