@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "this file is a test")]
 
 mod api_reference;
+mod chart_schema;
 mod chart_values;
 mod crds;
 mod values_table;
