@@ -1,6 +1,19 @@
 //! The role operator: it checks objects before they are stored, and runs the controllers that build clusters.
 
 pub mod admission;
+mod agent_client;
+pub mod caches;
+pub mod context;
+pub mod controllers;
+pub mod nodeset;
+mod owner;
+mod references;
 mod run;
+mod secrets;
+pub mod slurm_api;
+pub mod slurmcluster;
 
 pub use run::{RunError, run};
+
+/// The field manager of what controllers write, and the value of the label `app.kubernetes.io/managed-by`.
+pub const MANAGER: &str = "slurm-operator";

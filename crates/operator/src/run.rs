@@ -6,10 +6,11 @@ use std::sync::Arc;
 use engine::Key;
 use engine::admission::{self, Admission, AdmissionError, AdmissionMetrics, Configuration, Policy, Source};
 use engine::client::{self, CallMetrics, Cluster, ConnectError, WriteGate};
+use engine::controller::ReconcileMetrics;
 use engine::leader::{self, Claim, Election, Lost};
 use engine::logging::{self, LoggingError};
 use engine::required_kinds::{NotAllowed, Required, RequiredKinds};
-use engine::server::{Checks, Server, ServerError, Shown};
+use engine::server::{Checks, Results, Server, ServerError, Shown};
 use engine::settings::{Address, Certificate, Settings};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::webhooks;
+use crate::controllers::{self, NotFilled, Setup};
 
 /// The field manager of what this role writes.
 const MANAGER: &str = "soperator";
@@ -47,6 +49,9 @@ pub enum RunError {
     /// The API server tells nothing.
     #[error(transparent)]
     Kinds(#[from] NotAllowed),
+    /// The first lists take too long.
+    #[error(transparent)]
+    Caches(#[from] NotFilled),
 }
 
 /// Runs until SIGTERM or SIGINT. Then requests under way are answered, and the lease is released.
@@ -76,10 +81,13 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     let checks = Checks::default();
     let required = RequiredKinds::new(required(settings));
     let missing = required.missing();
-    checks.ready("custom resource definitions", move || missing.borrow().clone().map_or(Ok(()), Err));
+    let known = missing.clone();
+    checks.ready("custom resource definitions", move || known.borrow().clone().map_or(Ok(()), Err));
+    let results = Results::default();
     let shown = Shown {
         checks: checks.clone(),
         metrics: metrics.registry(),
+        results: results.clone(),
         log_level: Some(log_level),
         ..Shown::default()
     };
@@ -116,19 +124,38 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
             Ok(())
         });
     }
-    if let Some(candidate) = settings.candidate(&leader::identity()) {
-        let election = Election::new(fenced, candidate, claim);
-        tasks.spawn(show_leadership(election.elected(), metrics.leader.clone(), stop.clone()));
+    let identity = leader::identity();
+    let elected = if let Some(candidate) = settings.candidate(&identity) {
+        let election = Election::new(fenced.clone(), candidate, claim);
+        let elected = election.elected();
+        tasks.spawn(show_leadership(elected.clone(), metrics.leader.clone(), stop.clone()));
         let until = stop.clone();
         tasks.spawn(async move { Ok(election.run(until).await?) });
+        elected
     } else {
         metrics.leader.set(1);
+        watch::Sender::new(true).subscribe()
+    };
+    let setup = Setup {
+        metrics: metrics.reconciles.clone(),
+        results: results.clone(),
+        ..Setup::of(settings, &identity)
+    };
+    if setup.is_needed() {
+        if setup.defaults.agent_image.is_empty() {
+            tracing::warn!("images.agent is not set (SOPERATOR_AGENT_IMAGE): Slurm pods cannot start without it");
+        }
+        let (mut defined, until) = (missing, stop.clone());
+        tasks.spawn(async move {
+            // Without the definitions nothing could be watched.
+            let known = async { defined.wait_for(Option::is_none).await.is_ok() };
+            if until.run_until_cancelled(known).await == Some(true) {
+                controllers::run(fenced, setup, elected, until.clone()).await?;
+            }
+            until.cancelled().await;
+            Ok(())
+        });
     }
-    let chosen: Vec<&str> = settings.controllers.names().collect();
-    tracing::warn!(
-        controllers = chosen.join(","),
-        "no controller is built yet: objects are checked when they are sent, and nothing follows from them"
-    );
     finish(tasks, &stopped, &stop).await
 }
 
@@ -235,6 +262,7 @@ async fn show_leadership(
 struct Metrics {
     calls: CallMetrics,
     admission: AdmissionMetrics,
+    reconciles: ReconcileMetrics,
     leader: Gauge,
 }
 
@@ -243,6 +271,7 @@ impl Metrics {
         let mut registry = Registry::default();
         self.calls.register(&mut registry);
         self.admission.register(&mut registry);
+        self.reconciles.register(&mut registry);
         registry.register("leader", "Whether this process is the one that works", self.leader.clone());
         Arc::new(registry)
     }

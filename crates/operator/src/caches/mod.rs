@@ -1,0 +1,185 @@
+//! What the operator knows of the API server, without asking: one watch per kind, shared by all its controllers.
+
+mod foreign;
+mod optional;
+
+use api::nebius::{NodeSet, SlurmCluster};
+use engine::Scope;
+use engine::apply::{Applier, MANAGED_BY_LABEL};
+use engine::cache::{Cache, Selection};
+use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
+use engine::view::{ClaimView, MetaView, PodView, WorkloadView};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Client;
+use kube::core::DeserializeGuard;
+use render::labels;
+use tokio_util::sync::CancellationToken;
+
+pub use foreign::{AppArmorProfile, ForeignStatus, Grant, MariaDb};
+pub use optional::OptionalCache;
+
+/// Finds pods by their cluster: `namespace/cluster`.
+pub const BY_CLUSTER: &str = "cluster";
+
+/// All caches. Cheap to clone.
+#[derive(Clone)]
+pub struct Caches {
+    /// Clusters.
+    pub clusters: Cache<DeserializeGuard<SlurmCluster>>,
+    /// Sets of workers.
+    pub node_sets: Cache<DeserializeGuard<NodeSet>>,
+    /// Pods of clusters.
+    pub pods: Cache<PodView>,
+    /// Claims, also those of users.
+    pub claims: Cache<ClaimView>,
+    /// Metadata of Secrets, also of those of users.
+    pub secrets: Cache<MetaView<Secret>>,
+    /// Metadata of ConfigMaps, also of those of users.
+    pub config_maps: Cache<MetaView<ConfigMap>>,
+    /// Services that we made.
+    pub services: Cache<MetaView<Service>>,
+    /// ServiceAccounts that we made.
+    pub service_accounts: Cache<MetaView<ServiceAccount>>,
+    /// Roles that we made.
+    pub roles: Cache<MetaView<Role>>,
+    /// RoleBindings that we made.
+    pub role_bindings: Cache<MetaView<RoleBinding>>,
+    /// Jobs that we made.
+    pub jobs: Cache<MetaView<Job>>,
+    /// PodDisruptionBudgets that we made.
+    pub budgets: Cache<MetaView<PodDisruptionBudget>>,
+    /// StatefulSets that we made.
+    pub stateful_sets: Cache<WorkloadView<StatefulSet>>,
+    /// Deployments that we made.
+    pub deployments: Cache<WorkloadView<Deployment>>,
+    /// Databases of the MariaDB operator that we made.
+    pub mariadbs: OptionalCache<MariaDb>,
+    /// Rights in these databases.
+    pub grants: OptionalCache<Grant>,
+    /// AppArmor profiles that we made.
+    pub profiles: OptionalCache<AppArmorProfile>,
+    /// Which optional kinds are served.
+    pub optional_kinds: OptionalKinds,
+}
+
+impl Caches {
+    /// Starts all watches.
+    pub fn start(client: &Client, scope: &Scope, overrides: Overrides, stop: &CancellationToken) -> Self {
+        let ours = format!("{MANAGED_BY_LABEL}={}", crate::MANAGER);
+        let kinds = OptionalKinds::start(client, overrides, stop);
+        macro_rules! all {
+            () => {
+                Cache::start(client, Selection::all(scope.clone()), stop)
+            };
+        }
+        macro_rules! ours {
+            () => {
+                Cache::start(client, Selection::all(scope.clone()).with_labels(&ours), stop)
+            };
+        }
+        macro_rules! optional {
+            ($kind:ident) => {
+                OptionalCache::start(client, &kinds, OptionalKind::$kind, scope, &ours, stop)
+            };
+        }
+        let pods = Selection::all(scope.clone())
+            .with_labels(&format!("{}={}", labels::NAME, labels::NAME_VALUE))
+            .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect());
+        Self {
+            clusters: all!(),
+            node_sets: all!(),
+            pods: Cache::start(client, pods, stop),
+            claims: all!(),
+            secrets: all!(),
+            config_maps: all!(),
+            services: ours!(),
+            service_accounts: ours!(),
+            roles: ours!(),
+            role_bindings: ours!(),
+            jobs: ours!(),
+            budgets: ours!(),
+            stateful_sets: ours!(),
+            deployments: ours!(),
+            mariadbs: optional!(MariaDb),
+            grants: optional!(Grant),
+            profiles: optional!(AppArmorProfile),
+            optional_kinds: kinds,
+        }
+    }
+
+    /// Waits for the first lists. Before that nobody may draw a conclusion from what is not there.
+    pub async fn ready(&self) {
+        tokio::join!(
+            self.clusters.ready(),
+            self.node_sets.ready(),
+            self.pods.ready(),
+            self.claims.ready(),
+            self.secrets.ready(),
+            self.config_maps.ready(),
+            self.services.ready(),
+            self.service_accounts.ready(),
+            self.roles.ready(),
+            self.role_bindings.ready(),
+            self.jobs.ready(),
+            self.budgets.ready(),
+            self.stateful_sets.ready(),
+            self.deployments.ready(),
+            self.optional_kinds.ready(),
+        );
+    }
+
+    /// Whether a write on behalf of this owner has not come back yet: what is known is then older than what we did.
+    pub fn awaits(&self, owner: &str) -> bool {
+        self.clusters.awaits(owner)
+            || self.node_sets.awaits(owner)
+            || self.pods.awaits(owner)
+            || self.claims.awaits(owner)
+            || self.secrets.awaits(owner)
+            || self.config_maps.awaits(owner)
+            || self.services.awaits(owner)
+            || self.service_accounts.awaits(owner)
+            || self.roles.awaits(owner)
+            || self.role_bindings.awaits(owner)
+            || self.jobs.awaits(owner)
+            || self.budgets.awaits(owner)
+            || self.stateful_sets.awaits(owner)
+            || self.deployments.awaits(owner)
+            || self.mariadbs.awaits(owner)
+            || self.grants.awaits(owner)
+            || self.profiles.awaits(owner)
+    }
+
+    /// An applier that knows everything that clusters are made of.
+    pub fn applier(&self, client: &Client) -> Applier {
+        Applier::new(client.clone(), crate::MANAGER)
+            .with_known(self.node_sets.clone())
+            .with_known(self.secrets.clone())
+            .with_known(self.config_maps.clone())
+            .with_known(self.services.clone())
+            .with_known(self.service_accounts.clone())
+            .with_known(self.roles.clone())
+            .with_known(self.role_bindings.clone())
+            .with_known(self.jobs.clone())
+            .with_known(self.budgets.clone())
+            .with_known(self.stateful_sets.clone())
+            .with_known(self.deployments.clone())
+            .with_known(self.mariadbs.clone())
+            .with_known(self.grants.clone())
+            .with_known(self.profiles.clone())
+    }
+
+    /// The pods of a cluster, sorted by name.
+    pub fn pods_of(&self, cluster: &engine::Key) -> Vec<std::sync::Arc<PodView>> {
+        self.pods.by_index(BY_CLUSTER, &cluster.to_string())
+    }
+}
+
+/// `namespace/cluster` of a pod.
+fn cluster_of_pod(pod: &PodView) -> Option<String> {
+    let cluster = pod.metadata.labels.as_ref()?.get(labels::INSTANCE)?;
+    Some(engine::Key::new(pod.metadata.namespace.as_deref()?, cluster).to_string())
+}

@@ -1,0 +1,134 @@
+//! The controllers of the operator, as one thing that can be started: by the process, and by tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Scope;
+use engine::controller::{Options, ReconcileMetrics};
+use engine::events::Events;
+use engine::optional_kinds::Overrides;
+use engine::server::Results;
+use engine::settings::Settings;
+use kube::Client;
+use render::Defaults;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::caches::Caches;
+use crate::context::Context;
+use crate::slurm_api::SlurmApis;
+use crate::{nodeset, slurmcluster};
+
+/// How the controllers run.
+pub struct Setup {
+    /// The namespaces that they look at.
+    pub scope: Scope,
+    /// The controllers that run, by name.
+    pub controllers: Vec<&'static str>,
+    /// Which optional kinds the user says are there, or not.
+    pub overrides: Overrides,
+    /// Settings that clusters fall back to.
+    pub defaults: Defaults,
+    /// How long the first lists may take.
+    pub patience: Duration,
+    /// How many objects of one kind are worked on at the same time.
+    pub concurrency: usize,
+    /// Where Slurm's REST APIs are.
+    pub slurm: SlurmApis,
+    /// The name of this process, in events.
+    pub identity: String,
+    /// Where results are counted.
+    pub metrics: ReconcileMetrics,
+    /// Where the last result of each object is kept.
+    pub results: Results,
+}
+
+impl Setup {
+    /// As the settings of the process say.
+    pub fn of(settings: &Settings, identity: &str) -> Self {
+        let images = &settings.images;
+        Self {
+            scope: settings.watch.clone(),
+            controllers: settings.controllers.names().collect(),
+            overrides: settings.optional_kinds,
+            defaults: Defaults {
+                agent_image: images.agent.clone().unwrap_or_default(),
+                slurmrestd_image: images.slurmrestd.clone(),
+                mariadb_image: images.mariadb.clone(),
+                cluster_domain: settings.cluster_domain.clone(),
+                ..Defaults::default()
+            },
+            patience: settings.cache_sync_timeout,
+            concurrency: settings.max_concurrent_reconciles,
+            slurm: SlurmApis::default(),
+            identity: identity.into(),
+            metrics: ReconcileMetrics::default(),
+            results: Results::default(),
+        }
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        self.controllers.contains(&name)
+    }
+
+    /// Whether any of the controllers that are built runs.
+    pub fn is_needed(&self) -> bool {
+        [slurmcluster::NAME, nodeset::NAME].iter().any(|name| self.runs(name))
+    }
+
+    fn options(&self, name: &'static str) -> Options {
+        Options {
+            concurrency: self.concurrency,
+            metrics: self.metrics.clone(),
+            results: self.results.clone(),
+            ..Options::new(name)
+        }
+    }
+}
+
+/// The first lists took too long.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the first lists are not complete after {0:?}; the log says which watch fails: may this program list and watch all \
+     kinds that it works with?"
+)]
+pub struct NotFilled(Duration);
+
+/// Runs the controllers until `stop`. Caches are filled at once; work begins when `elected` is true.
+pub async fn run(
+    client: Client,
+    setup: Setup,
+    mut elected: watch::Receiver<bool>,
+    stop: CancellationToken,
+) -> Result<(), NotFilled> {
+    let caches = Caches::start(&client, &setup.scope, setup.overrides, &stop);
+    let filled = tokio::time::timeout(setup.patience, caches.ready());
+    match stop.run_until_cancelled(filled).await {
+        Some(Ok(())) => tracing::info!("caches are filled"),
+        Some(Err(_)) => return Err(NotFilled(setup.patience)),
+        None => return Ok(()),
+    }
+    let elected = async { elected.wait_for(|elected| *elected).await.is_ok() };
+    // Told to stop, or the election is over.
+    if stop.run_until_cancelled(elected).await != Some(true) {
+        return Ok(());
+    }
+    let events = Events::start(client.clone(), crate::MANAGER, &setup.identity);
+    let (clusters, sets) = (setup.options(slurmcluster::NAME), setup.options(nodeset::NAME));
+    let (runs_clusters, runs_sets) = (setup.runs(slurmcluster::NAME), setup.runs(nodeset::NAME));
+    let context = Context::new(client, caches, events, setup.defaults, setup.slurm);
+    let mut tasks = JoinSet::new();
+    if runs_clusters {
+        tasks.spawn(slurmcluster::run(Arc::clone(&context), clusters, stop.clone()));
+    }
+    if runs_sets {
+        tasks.spawn(nodeset::run(Arc::clone(&context), sets, stop.clone()));
+    }
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a controller ended early");
+        }
+    }
+    Ok(())
+}

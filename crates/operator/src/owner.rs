@@ -1,0 +1,83 @@
+//! To which cluster or set something belongs.
+
+use std::sync::Arc;
+
+use api::nebius::{NodeSet, SlurmCluster};
+use engine::Key;
+use kube::Resource;
+use kube::core::DeserializeGuard;
+use render::labels;
+
+use crate::caches::Caches;
+
+/// The object of this kind that owns another one.
+pub fn owner_key(object: &impl Resource, kind: &str) -> Option<Key> {
+    let meta = object.meta();
+    let owner = meta.owner_references.iter().flatten().find(|owner| {
+        owner.kind == kind && owner.controller == Some(true) && owner.api_version.starts_with(api::nebius::GROUP)
+    })?;
+    Some(Key::new(meta.namespace.as_deref()?, &owner.name))
+}
+
+/// The value of a label.
+pub fn label<'a>(object: &'a impl Resource, name: &str) -> Option<&'a str> {
+    object.meta().labels.as_ref()?.get(name).map(String::as_str)
+}
+
+/// The value of an annotation.
+pub fn annotation<'a>(object: &'a impl Resource, name: &str) -> Option<&'a str> {
+    object.meta().annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+/// Which cluster a NodeSet belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// This one; it may not exist.
+    Cluster(Key),
+    /// It names none, and so many are in its namespace: none, or more than one.
+    Unclear(usize),
+}
+
+/// The cluster that a NodeSet names by its spec or its annotation, or else the only one in its namespace.
+pub fn parent_of(caches: &Caches, set: &NodeSet) -> Parent {
+    let namespace = set.meta().namespace.as_deref().unwrap_or_default();
+    let named = set.spec.cluster_name.as_deref().or_else(|| annotation(set, labels::PARENTAL_CLUSTER));
+    if let Some(name) = named.filter(|name| !name.is_empty()) {
+        return Parent::Cluster(Key::new(namespace, name));
+    }
+    let clusters: Vec<Key> = caches
+        .clusters
+        .list()
+        .iter()
+        .map(|cluster| Key::of(&**cluster))
+        .filter(|key| &*key.namespace == namespace)
+        .collect();
+    match clusters.as_slice() {
+        [only] => Parent::Cluster(only.clone()),
+        all => Parent::Unclear(all.len()),
+    }
+}
+
+/// The NodeSets of a cluster that can be read, sorted by name.
+pub fn sets_of(caches: &Caches, cluster: &Key) -> Vec<Arc<DeserializeGuard<NodeSet>>> {
+    let mut sets = caches.node_sets.list();
+    sets.retain(|set| {
+        set.meta().namespace.as_deref() == Some(&*cluster.namespace)
+            && set
+                .0
+                .as_ref()
+                .is_ok_and(|set| parent_of(caches, set) == Parent::Cluster(cluster.clone()))
+    });
+    sets
+}
+
+/// The clusters in a namespace.
+pub fn clusters_in(caches: &Caches, namespace: &str) -> Vec<Key> {
+    let all = caches.clusters.list();
+    all.iter().map(|cluster| Key::of(&**cluster)).filter(|key| &*key.namespace == namespace).collect()
+}
+
+/// A cluster that can be read.
+pub fn cluster(caches: &Caches, key: &Key) -> Option<SlurmCluster> {
+    caches.clusters.get(key)?.0.as_ref().ok().cloned()
+}

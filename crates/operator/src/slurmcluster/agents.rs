@@ -1,0 +1,137 @@
+//! What the agents in a cluster's pods told, and whom to ask again. Agents are asked only while something waits.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use engine::Key;
+use engine::view::PodView;
+use futures::future::join_all;
+use kube::ResourceExt as _;
+use parking_lot::Mutex;
+use slurm::agent::{AgentState, ConfigState};
+
+use crate::agent_client::{self, AgentError};
+
+/// What is kept of the agents of one cluster.
+#[derive(Debug, Default)]
+struct Known {
+    /// What slurmctld runs with, by uid of its pod, restarts of its container, and hash of the set: nobody is asked again.
+    config: Option<(String, i32, String, Verdict)>,
+}
+
+/// What slurmctld made of a set of configuration files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It runs with it.
+    InUse,
+    /// It refused it, in these words, and runs with the one before.
+    Refused(String),
+}
+
+/// Remembers what agents told. Shared by all reconciles.
+#[derive(Debug, Default)]
+pub struct Agents {
+    clusters: Mutex<HashMap<Key, Known>>,
+    /// Programs by image.
+    programs: Mutex<HashMap<String, BTreeSet<String>>>,
+}
+
+impl Agents {
+    /// The Slurm programs in an image, if an agent in it was asked before.
+    pub fn programs(&self, image: &str) -> Option<BTreeSet<String>> {
+        self.programs.lock().get(image).cloned()
+    }
+
+    /// Notes which programs an image holds.
+    pub fn note_programs(&self, image: &str, state: &AgentState) {
+        // An agent that has not looked yet names none.
+        if !state.programs.is_empty() {
+            self.programs.lock().insert(image.into(), state.programs.iter().cloned().collect());
+        }
+    }
+
+    /// What slurmctld in this pod made of the set with this hash, if it is known.
+    pub fn verdict(&self, cluster: &Key, pod: &PodView, hash: &str) -> Option<Verdict> {
+        let clusters = self.clusters.lock();
+        let (uid, restarts, known, verdict) = clusters.get(cluster)?.config.as_ref()?;
+        let same = Some(uid) == pod.metadata.uid.as_ref() && *restarts == restarts_of(pod) && known == hash;
+        same.then(|| verdict.clone())
+    }
+
+    /// Notes what slurmctld says of the set with this hash; none as long as it is not decided.
+    pub fn note_config(&self, cluster: &Key, pod: &PodView, hash: &str, config: &ConfigState) -> Option<Verdict> {
+        let verdict = verdict(config, hash)?;
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let known = Some((uid, restarts_of(pod), hash.to_string(), verdict.clone()));
+        self.clusters.lock().entry(cluster.clone()).or_default().config = known;
+        Some(verdict)
+    }
+
+    /// Forgets a cluster that is gone.
+    pub fn forget(&self, cluster: &Key) {
+        self.clusters.lock().remove(cluster);
+    }
+}
+
+fn restarts_of(pod: &PodView) -> i32 {
+    pod.status.container_statuses.iter().map(|status| status.restart_count).sum()
+}
+
+fn verdict(config: &ConfigState, hash: &str) -> Option<Verdict> {
+    if config.in_use == hash {
+        return Some(Verdict::InUse);
+    }
+    match &config.refused {
+        Some(words) if config.seen == hash => Some(Verdict::Refused(words.clone())),
+        _ => None,
+    }
+}
+
+/// Asks the agents of these pods, all at once. A pod without an address is not asked.
+pub async fn ask(pods: &[Arc<PodView>]) -> HashMap<String, Result<AgentState, AgentError>> {
+    let asked = pods.iter().filter_map(|pod| {
+        let address: IpAddr = pod.status.pod_ip.as_deref()?.parse().ok()?;
+        Some(async move { (pod.name_any(), agent_client::state(address).await) })
+    });
+    join_all(asked).await.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pod(uid: &str, restarts: i32) -> PodView {
+        serde_json::from_value(json!({
+            "metadata": { "uid": uid },
+            "status": { "containerStatuses": [{ "name": "slurmctld", "restartCount": restarts }] },
+        }))
+        .unwrap()
+    }
+
+    fn config(in_use: &str, seen: &str, refused: Option<&str>) -> ConfigState {
+        ConfigState { in_use: in_use.into(), seen: seen.into(), refused: refused.map(String::from) }
+    }
+
+    #[test]
+    fn a_set_is_decided_on_when_slurmctld_uses_or_refuses_it() {
+        assert_eq!(verdict(&config("new", "new", None), "new"), Some(Verdict::InUse));
+        let refused = config("old", "new", Some("bad line"));
+        assert_eq!(verdict(&refused, "new"), Some(Verdict::Refused("bad line".into())));
+        assert_eq!(verdict(&config("old", "old", None), "new"), None, "it has not seen it yet");
+        assert_eq!(verdict(&config("older", "old", Some("bad")), "new"), None, "that was another one");
+    }
+
+    #[test]
+    fn nobody_is_asked_twice_unless_slurmctld_started_again() {
+        let (agents, key) = (Agents::default(), Key::new("ns", "c"));
+        assert_eq!(agents.verdict(&key, &pod("a", 0), "h"), None);
+        agents.note_config(&key, &pod("a", 0), "h", &config("h", "h", None));
+        assert_eq!(agents.verdict(&key, &pod("a", 0), "h"), Some(Verdict::InUse));
+        assert_eq!(agents.verdict(&key, &pod("a", 1), "h"), None);
+        assert_eq!(agents.verdict(&key, &pod("b", 0), "h"), None);
+        assert_eq!(agents.verdict(&key, &pod("a", 0), "other"), None);
+    }
+}

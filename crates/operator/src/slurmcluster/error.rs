@@ -1,0 +1,66 @@
+//! Why a cluster could not be brought to its desired state.
+
+use engine::apply::ApplyError;
+use engine::error::{ReconcileError, Retry, category_of, retry_of};
+
+use crate::secrets::KeyProblem;
+
+/// Why a cluster, or a set of workers, could not be brought to its desired state.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not all objects are as they should be.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The status is not written.
+    #[error("the status could not be written")]
+    Status(#[source] kube::Error),
+    /// Another call failed.
+    #[error("{what}")]
+    Call {
+        /// What did not work.
+        what: String,
+        /// Why.
+        #[source]
+        error: kube::Error,
+    },
+    /// An object could not be written as JSON.
+    #[error("an object could not be rendered")]
+    Render(#[from] serde_json::Error),
+    /// There is no content for a Secret.
+    #[error(transparent)]
+    Key(#[from] KeyProblem),
+    /// A task of ours panicked.
+    #[error("a task ended early")]
+    Task(#[source] tokio::task::JoinError),
+    /// The object cannot be read.
+    #[error("the object is malformed: {0}")]
+    Malformed(String),
+}
+
+impl Error {
+    /// A call that failed.
+    pub fn call(what: impl Into<String>, error: kube::Error) -> Self {
+        Self::Call { what: what.into(), error }
+    }
+}
+
+impl ReconcileError for Error {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Apply(error) => error.retry(),
+            Self::Status(error) | Self::Call { error, .. } => retry_of(error),
+            Self::Key(_) | Self::Task(_) => Retry::Backoff,
+            Self::Render(_) | Self::Malformed(_) => Retry::OnChange,
+        }
+    }
+
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Apply(error) => error.category(),
+            Self::Status(error) | Self::Call { error, .. } => category_of(error),
+            Self::Render(_) => "render",
+            Self::Key(_) | Self::Task(_) => "internal",
+            Self::Malformed(_) => "malformed",
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! One look at one cluster: fetch, validate, render, apply, observe, tell.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::nebius::SlurmCluster;
+use engine::apply::{Kind, Owner};
+use engine::controller::Wake;
+use engine::view::PodView;
+use engine::{Key, malformed, status};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource as _, ResourceExt as _};
+use render::{Component, Facts, ValidatedCluster, config_hash, labels, render, validate};
+use slurm::agent::AgentState;
+
+use super::agents::{self, Verdict};
+use super::desired::desired;
+use super::error::Error;
+use super::facts;
+use super::live::Live;
+use super::observe::Evidence;
+use super::pods;
+use super::status::{Observation, fold, news};
+use super::Memory;
+use crate::context::Context;
+use crate::references::References;
+use crate::secrets;
+
+/// How soon an agent is asked again while slurmctld looks at a new configuration.
+const SOON: Duration = Duration::from_secs(2);
+/// How soon others are: a part that does not get ready, a login pod with sessions.
+const LATER: Duration = Duration::from_secs(10);
+
+/// Brings a cluster one step nearer to what its spec says.
+pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {
+    let Some(object) = context.caches.clusters.get(&key) else {
+        forget(context, memory, &key);
+        return Ok(Wake::OnChange);
+    };
+    let cluster = match &object.0 {
+        Ok(cluster) => cluster,
+        Err(invalid) => {
+            let kind = Kind::erase::<SlurmCluster>(&());
+            let (meta, error) = (&invalid.metadata, &invalid.error);
+            malformed::report(&context.client, &context.events, crate::MANAGER, &kind, meta, error)
+                .await
+                .map_err(Error::Status)?;
+            return Err(Error::Malformed(invalid.error.clone()));
+        }
+    };
+    let Some(owner) = Owner::of(cluster) else { return Ok(Wake::OnChange) };
+    if cluster.meta().deletion_timestamp.is_some() {
+        context.applier.forget(owner.uid());
+        return Ok(Wake::OnChange);
+    }
+    if context.caches.awaits(owner.uid()) {
+        return Ok(Wake::OnChange);
+    }
+    let validated = match validate(cluster, &context.defaults) {
+        Ok(validated) => validated,
+        Err(problems) => {
+            let invalid = problems.iter().map(ToString::to_string).collect();
+            tell(context, cluster, &Observation { invalid, ..Observation::default() }).await?;
+            return Ok(Wake::OnChange);
+        }
+    };
+    Look { context, memory, key: &key, cluster, owner, validated }.run().await
+}
+
+fn forget(context: &Context, memory: &Memory, key: &Key) {
+    memory.agents.forget(key);
+    memory.references.lock().remove(key);
+    context.slurm.forget(key);
+    context.forget_secrets(&key.namespace, &format!("{}-", key.name));
+}
+
+/// One look at a cluster that can be rendered.
+struct Look<'a> {
+    context: &'a Context,
+    memory: &'a Memory,
+    key: &'a Key,
+    cluster: &'a SlurmCluster,
+    owner: Owner,
+    validated: ValidatedCluster,
+}
+
+/// What agents were asked, and what it means.
+#[derive(Default)]
+struct Asked {
+    /// What agents of pods that are not ready said, by pod.
+    states: HashMap<String, AgentState>,
+    verdict: Option<Verdict>,
+    again: Option<Duration>,
+}
+
+impl Asked {
+    fn again_after(&mut self, wait: Duration) {
+        self.again = Some(self.again.map_or(wait, |known| known.min(wait)));
+    }
+}
+
+impl Look<'_> {
+    async fn run(&self) -> Result<Wake, Error> {
+        let (context, validated) = (self.context, &self.validated);
+        let live = Live::of(&context.caches, self.key, validated.names());
+        let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
+        let programs = self.memory.agents.programs(image);
+        let (facts, names) = facts::gather(context, self.key, validated, &live, programs).await?;
+        if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
+            return Ok(Wake::OnChange);
+        }
+        let rendered = render(validated, &facts);
+        self.remember_references(&rendered);
+        let objects = rendered.iter().map(desired).collect::<Result<Vec<_>, _>>()?;
+        let spared = |kind: &Kind, meta: &ObjectMeta| self.is_spared(&names, kind, meta);
+        let applied = context.applier.apply_sparing(&self.owner, objects, spared).await;
+        let (changed, wake) = (applied.changed(), applied.wake());
+        let applied = applied.into_result();
+        let mut seen = Observation {
+            invalid: self.problems(),
+            apply_problem: applied.as_ref().err().map(ToString::to_string),
+            is_changing: changed,
+            ..Observation::default()
+        };
+        if changed && self.is_observed() && applied.is_ok() {
+            // What we wrote comes back and wakes us; before that the status would only flap.
+            return Ok(wake);
+        }
+        let mut asked = Asked::default();
+        if !changed {
+            let hash = config_hash(validated, &facts);
+            let rotation = secrets::rotation_mark(context, &self.key.namespace, &names);
+            let marked = pods::mark(context, self.owner.uid(), &live, hash.as_deref(), rotation.as_deref());
+            if marked.await? {
+                return Ok(Wake::OnChange);
+            }
+            asked = self.ask(&live, &facts, hash.as_deref(), image).await?;
+        }
+        let evidence = Evidence {
+            caches: &context.caches,
+            validated,
+            facts: &facts,
+            rendered: &rendered,
+            live: &live,
+            agents: &asked.states,
+        };
+        seen.config = asked.verdict;
+        seen.parts = evidence.parts();
+        seen.ready_workers = evidence.ready_workers();
+        seen.ready_login = evidence.ready_login();
+        seen.unknown_sets = evidence.unknown_sets(self.cluster);
+        let told = tell(context, self.cluster, &seen).await;
+        applied?;
+        told?;
+        Ok(match (wake, asked.again) {
+            (Wake::After(wake), Some(again)) => Wake::After(wake.min(again)),
+            (Wake::OnChange, Some(again)) => Wake::After(again),
+            (wake, None) => wake,
+        })
+    }
+
+    fn is_observed(&self) -> bool {
+        let observed = self.cluster.status.as_ref().and_then(|status| status.observed_generation);
+        observed == self.cluster.meta().generation
+    }
+
+    fn remember_references(&self, rendered: &[render::Rendered]) {
+        let mut references = References::default();
+        for rendered in rendered {
+            references.extend(References::of(&rendered.object));
+        }
+        if let Ok(Some(accounting)) = &self.validated.accounting
+            && let Some((secret, _)) =
+                accounting.external.as_ref().and_then(|external| external.password.as_ref())
+        {
+            references.secrets.insert(secret.clone());
+        }
+        self.memory.references.lock().insert(self.key.clone(), references);
+    }
+
+    /// Objects that stay although they are not rendered: generated Secrets, and those of parts whose spec is wrong.
+    fn is_spared(&self, names: &secrets::Names, kind: &Kind, meta: &ObjectMeta) -> bool {
+        let name = meta.name.as_deref().unwrap_or_default();
+        let cluster = self.validated.names();
+        let generated = [
+            cluster.munge(),
+            cluster.rest_jwt_key(),
+            cluster.sshd_keys(),
+            cluster.database_password(),
+            cluster.database_root_password(),
+        ];
+        if kind.kind == "Secret"
+            && (generated.iter().any(|known| known == name) || names.values().any(|known| known == name))
+        {
+            return true;
+        }
+        let component = meta.labels.as_ref().and_then(|labels| labels.get(labels::COMPONENT));
+        ALL_COMPONENTS.iter().any(|known| {
+            component.is_some_and(|component| component == known.as_str()) && self.validated.is_broken(*known)
+        })
+    }
+
+    /// What is wrong with the spec.
+    fn problems(&self) -> Vec<String> {
+        let mut problems: Vec<String> = ALL_COMPONENTS
+            .iter()
+            .flat_map(|component| self.validated.problems(*component))
+            .map(ToString::to_string)
+            .collect();
+        problems.sort();
+        problems.dedup();
+        problems
+    }
+
+    /// Asks agents for what only they know, and replaces login pods that nobody uses.
+    async fn ask(
+        &self,
+        live: &Live,
+        facts: &Facts,
+        hash: Option<&str>,
+        image: &str,
+    ) -> Result<Asked, Error> {
+        let mut asked = Asked::default();
+        let agents = &self.memory.agents;
+        let names = self.validated.names();
+        let controller = live.controller_pod(names).filter(|pod| !pod.is_terminating());
+        let runs_wanted_image = live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
+        let needs_programs = facts.slurmctld_programs.is_none()
+            && runs_wanted_image
+            && self.validated.rest.as_ref().is_ok_and(|rest| rest.container.image.is_empty());
+        asked.verdict = controller.zip(hash).and_then(|(pod, hash)| agents.verdict(self.key, pod, hash));
+        let stale = pods::stale_logins(live);
+        let mut pods: BTreeMap<String, Arc<PodView>> = BTreeMap::new();
+        let mut add = |pod: &Arc<PodView>| {
+            pods.insert(pod.name_any(), Arc::clone(pod));
+        };
+        if let Some(controller) = controller
+            && (needs_programs || (hash.is_some() && asked.verdict.is_none()))
+        {
+            add(controller);
+            asked.again_after(SOON);
+        }
+        stale.iter().take(1).for_each(&mut add);
+        for component in [Component::Controller, Component::Accounting, Component::Rest, Component::Login, Component::Database] {
+            let unready = live.pods_of(component).into_iter().find(|pod| !pod.is_ready() && pod.status.pod_ip.is_some());
+            if let Some(pod) = unready {
+                add(pod);
+                asked.again_after(LATER);
+            }
+        }
+        let wanted: Vec<Arc<PodView>> = pods.into_values().collect();
+        for (pod, answer) in agents::ask(&wanted).await {
+            match answer {
+                Ok(state) => {
+                    asked.states.insert(pod, state);
+                }
+                Err(error) => tracing::debug!(pod, %error, "an agent was not heard"),
+            }
+        }
+        if let Some(controller) = controller
+            && let Some(state) = asked.states.get(&controller.name_any()).cloned()
+        {
+            if runs_wanted_image {
+                agents.note_programs(image, &state);
+                if needs_programs && !state.programs.is_empty() {
+                    asked.again_after(Duration::ZERO);
+                }
+            }
+            if let (Some(hash), Some(config)) = (hash, &state.config) {
+                asked.verdict = agents.note_config(self.key, controller, hash, config);
+            }
+        }
+        if let Some(pod) = stale.first() {
+            let sessions = asked.states.get(&pod.name_any()).and_then(|state| state.sessions);
+            if sessions == Some(0) || pods::never_ran(pod) {
+                pods::replace_login(self.context, pod).await?;
+            } else {
+                asked.again_after(LATER);
+            }
+        }
+        Ok(asked)
+    }
+}
+
+const ALL_COMPONENTS: [Component; 8] = [
+    Component::Common,
+    Component::Controller,
+    Component::Accounting,
+    Component::Rest,
+    Component::Worker,
+    Component::NodeSet,
+    Component::Login,
+    Component::Database,
+];
+
+/// Writes the status if it differs, and tells users what changed.
+async fn tell(context: &Context, cluster: &SlurmCluster, seen: &Observation) -> Result<(), Error> {
+    let next = fold(cluster, seen, Timestamp::now());
+    let before = cluster.status.as_ref();
+    let written =
+        status::write(&context.client, crate::MANAGER, cluster, before, &next).await.map_err(Error::Status)?;
+    if let Some(version) = written {
+        let uid = cluster.uid().unwrap_or_default();
+        context.caches.clusters.wrote(Key::of(cluster), &version, &uid);
+        for news in news(before, &next) {
+            context.tell(cluster, news.type_, &news.reason, &news.note);
+        }
+    }
+    Ok(())
+}
