@@ -108,7 +108,7 @@ impl Look<'_> {
         let objects = objects.iter().map(desired).collect::<Result<Vec<_>, _>>()?;
         context.applier.apply(&self.owner, objects).await.into_result()?;
 
-        let template = worker_template(self.parent, self.set);
+        let Some(template) = worker_template(self.parent, self.set) else { return Ok(Wake::OnChange) };
         let hash = template.hash();
         let pods = workers::of(&context.caches, &self.owner);
         let judged = pods.iter().map(|(ordinal, pod)| (*ordinal, workers::judge(pod, &hash))).collect();

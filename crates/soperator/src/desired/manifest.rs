@@ -100,7 +100,7 @@ fn take(
     }
 }
 
-/// Everything that keeps a part from being rendered, and all warnings.
+/// Everything that keeps a part from being rendered.
 fn problems(cluster: &ValidatedCluster) -> Vec<Remark> {
     const PARTS: [Component; 6] = [
         Component::Common,
@@ -110,8 +110,7 @@ fn problems(cluster: &ValidatedCluster) -> Vec<Remark> {
         Component::Worker,
         Component::Login,
     ];
-    let parts = PARTS.into_iter().flat_map(|part| cluster.problems(part));
-    parts.chain(&cluster.warnings).map(of_problem).collect()
+    PARTS.into_iter().flat_map(|part| cluster.problems(part)).map(of_problem).collect()
 }
 
 fn of_problem(problem: &render::Problem) -> Remark {
