@@ -16,6 +16,7 @@ use engine::settings::{self, Flags, World};
 use crate::conf;
 use crate::config;
 use crate::crds;
+use crate::diff;
 use crate::render;
 use crate::role::Role;
 use crate::slurm;
@@ -27,6 +28,8 @@ const NAME: &str = "soperator";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const EXIT_FAILED: u8 = 1;
+/// As kubectl diff has it: 1 means that something differs.
+const EXIT_NO_DIFF: u8 = 2;
 const EXIT_NOT_BUILT: u8 = 3;
 
 const AFTER_HELP: &str = "\
@@ -60,6 +63,8 @@ enum Command {
     Validate(validate::Args),
     /// Print every object that the operator would apply for a manifest, without a cluster
     Render(render::Args),
+    /// Tell how a live cluster would change if the operator applied a manifest; nothing is written
+    Diff(diff::Args),
     /// Check Slurm's configuration files without Slurm
     Conf(conf::Args),
     /// Show a SlurmCluster on one screen: parts, what they wait for, Slurm's nodes and jobs
@@ -130,6 +135,10 @@ pub(crate) enum Error {
     Yaml(String),
     /// Files are wrong, as has been told line by line.
     Invalid(usize),
+    /// Something differs, as has been told.
+    Differs,
+    /// There is no difference to tell, and why: another exit code than that of a difference.
+    NoDiff(Box<Error>),
     /// What was asked for cannot be done, and why.
     Refused(String),
     /// A call to Slurm failed, or Slurm does not have what was asked for.
@@ -158,7 +167,11 @@ impl Error {
             // The reader has seen enough, as in `soperator completion bash | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             // The lines and their summary are the message.
-            Self::Invalid(_) => ExitCode::from(EXIT_FAILED),
+            Self::Invalid(_) | Self::Differs => ExitCode::from(EXIT_FAILED),
+            Self::NoDiff(error) => {
+                error.report();
+                ExitCode::from(EXIT_NO_DIFF)
+            }
             Self::Settings(_) => {
                 eprintln!("{self}");
                 ExitCode::from(EXIT_FAILED)
@@ -193,6 +206,8 @@ impl fmt::Display for Error {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
             Self::Invalid(count) => write!(f, "{count} errors in the files"),
+            Self::Differs => write!(f, "something differs"),
+            Self::NoDiff(error) => write!(f, "{error}"),
             Self::Settings(error) => write!(f, "{error}"),
             Self::Refused(reason) | Self::Slurm(reason) | Self::Role(reason) | Self::Bug(reason) => {
                 write!(f, "{reason}")
@@ -221,6 +236,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Render(args) => render::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Diff(args) => diff::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::Slurm(args) => slurm::run(&args, out),

@@ -7,6 +7,7 @@ mod conf;
 mod config;
 mod crds;
 mod desired;
+mod diff;
 mod render;
 mod role;
 mod slurm;

@@ -10,6 +10,7 @@ mod observe;
 mod order;
 mod parts;
 mod pods;
+mod preview;
 mod reconcile;
 mod status;
 
@@ -25,6 +26,7 @@ use render::labels;
 use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
+pub use preview::{Preview, PreviewError, preview};
 pub(crate) use desired::desired;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
