@@ -3,7 +3,7 @@
 use slurm::agent::{command, path};
 
 use crate::labels::Component;
-use crate::pod::{self, Account, Limits, Mount, Pod, Rights, Role, mount, munge};
+use crate::pod::{self, Account, Limits, Mount, Pod, Rights, Role, mount, munge, sssd};
 use crate::validate::Controller;
 use crate::workload::{self, Replace};
 use crate::{Facts, Rendered, ValidatedCluster};
@@ -58,6 +58,11 @@ fn pod(cluster: &ValidatedCluster, controller: &Controller, facts: &Facts) -> po
         mount::security_limits(names.security_limits(Component::Controller)),
     ];
     mounts.extend(mount::custom(&controller.custom_mounts));
+    let mut sidecars = vec![munge::sidecar(&controller.munge, names.munge(), Limits::WithoutCpu, host_users)];
+    if let Some(sssd) = &controller.sssd {
+        sidecars.push(sssd::sidecar(sssd, Limits::WithoutCpu, host_users));
+        mounts.insert(0, sssd::pipes());
+    }
     let main = Role {
         name: CONTAINER,
         command: command::SLURMCTLD,
@@ -75,7 +80,7 @@ fn pod(cluster: &ValidatedCluster, controller: &Controller, facts: &Facts) -> po
     let uses_jail =
         init.flat_map(|container| container.volume_mounts.iter().flatten()).any(|mount| mount.name == "jail");
     Pod {
-        sidecars: vec![munge::sidecar(&controller.munge, names.munge(), Limits::WithoutCpu, host_users)],
+        sidecars,
         more_volumes: if uses_jail { vec![mount::jail(&controller.jail)] } else { Vec::new() },
         account: match &controller.service_account {
             Some(name) => Account::Users(name.clone()),

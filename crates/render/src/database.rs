@@ -83,8 +83,7 @@ fn stateful_set(
         host_users: accounting.pod.host_users,
         env,
         mounts: vec![
-            // Below the root of the volume, where some file systems have a directory of their own.
-            Mount::of("data", path::DATABASE, &claim).sub_path("mysql"),
+            Mount::of("data", path::DATABASE, &claim),
             secret("database-password", path::DATABASE_PASSWORD, names.database_password()),
             secret("database-root-password", path::DATABASE_ROOT_PASSWORD, names.database_root_password()),
         ],
@@ -186,14 +185,16 @@ fn dynamic(cluster: &ValidatedCluster, kind: &'static str, plural: &'static str,
     }
 }
 
-/// What slurmdbd needs of a database (Slurm's guide to accounting). Half of the memory holds tables.
+/// What slurmdbd needs of a database (Slurm's guide to accounting). Half of the memory holds tables. With snapshot isolation,
+/// slurmdbd 26.05 ends when two transactions meet; servers before 11.6 do not know it.
 fn my_cnf(resources: Option<&BTreeMap<String, Quantity>>) -> String {
     const MIB: u64 = 1 << 20;
     let memory = resources.and_then(|resources| resources.get("memory")).and_then(amount::whole);
     let pool = memory.map_or(512, |memory| memory / 2 / MIB).max(128);
     format!(
         "[mariadb]\nbind-address=*\ninnodb_buffer_pool_size={pool}M\ninnodb_log_file_size=64M\n\
-         innodb_lock_wait_timeout=900\nmax_allowed_packet=16M\n"
+         innodb_lock_wait_timeout=900\nmax_allowed_packet=16M\n\
+         loose_innodb_snapshot_isolation=OFF\n"
     )
 }
 

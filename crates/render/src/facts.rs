@@ -1,6 +1,7 @@
 //! What rendering needs to know of the world.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use slurm::conf::{Key, Value};
 use slurm::{NodeName, Secret};
@@ -55,6 +56,27 @@ pub struct WorkerFacts {
     /// [`crate::labels::NODE_LINE`] (read by `slurm::conf::user_pairs`): a line changes only when its pod does. `None`: the
     /// node registers itself and has no line.
     pub line: Option<Vec<(Key, Value)>>,
+    /// The address of the pod, once it has one. A node with a line gets it only then: slurmctld waits 10 s for each name that it
+    /// cannot resolve, and forgets the node.
+    pub address: Option<IpAddr>,
+    /// Whether slurmd was up once (the startup probe of its container has passed, `containerStatuses[].started`), so that
+    /// Slurm has the node. A node that registers itself is put into topology.conf only then: Slurm looks at that file when
+    /// it is told to reconfigure, passes over nodes that it does not have, and runs no job on a node outside of it.
+    pub registered: bool,
+}
+
+impl WorkerFacts {
+    /// Whether slurm.conf has a line for the node.
+    #[must_use]
+    pub fn has_line(&self) -> bool {
+        self.line.is_some() && self.address.is_some()
+    }
+
+    /// Whether Slurm has the node, or will have it when it reads slurm.conf.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.has_line() || (self.line.is_none() && self.registered)
+    }
 }
 
 /// Optional kinds that the API server serves.

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Service;
 use slurm::agent::{command, env};
 
 use crate::labels::Component;
-use crate::pod::{self, Limits, Pod, Rights, Role, mount, munge, var};
+use crate::pod::{self, Limits, Pod, Rights, Role, mount, munge, sssd, var};
 use crate::validate::Login;
 use crate::workload::{self, Replace};
 use crate::{Facts, Rendered, ValidatedCluster};
@@ -105,6 +105,11 @@ fn pod(cluster: &ValidatedCluster, login: &Login, facts: &Facts) -> pod::BuiltPo
     env.push(var(env::CLUSTER_TYPE, cluster_type(cluster.cluster_type)));
     env.push(var(env::CONF_SERVER, conf_server(cluster)));
     env.push(var(env::PORT, cluster.ports.sshd.to_string()));
+    let mut sidecars = vec![munge::sidecar(&login.munge, names.munge(), Limits::WithoutCpu, host_users)];
+    if let Some(sssd) = &login.sssd {
+        sidecars.push(sssd::sidecar(sssd, Limits::WithoutCpu, host_users));
+        mounts.insert(0, sssd::pipes());
+    }
     let main = Role {
         name: CONTAINER,
         command: command::LOGIN,
@@ -118,7 +123,7 @@ fn pod(cluster: &ValidatedCluster, login: &Login, facts: &Facts) -> pod::BuiltPo
         mounts,
     };
     Pod {
-        sidecars: vec![munge::sidecar(&login.munge, names.munge(), Limits::WithoutCpu, host_users)],
+        sidecars,
         searches: searches(cluster),
         ..Pod::new(cluster, Component::Login, &login.pod, main.build(), GRACE)
     }

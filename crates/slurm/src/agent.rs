@@ -92,7 +92,7 @@ pub mod path {
 
 /// Variables that containers get, besides those that users ask for.
 pub mod env {
-    /// Name of the pod.
+    /// Name of the pod; in worker pods the host name, which is the Slurm node's, as programs of the original's images expect.
     pub const POD_NAME: &str = "K8S_POD_NAME";
     /// Namespace of the pod.
     pub const POD_NAMESPACE: &str = "K8S_POD_NAMESPACE";

@@ -210,7 +210,8 @@ impl WorkerTemplate<'_> {
         let PodTemplateSpec { metadata, spec } = self.template.clone();
         let mut metadata = metadata.unwrap_or_default();
         let mut spec = spec.unwrap_or_default();
-        let mut variables = vec![var(env::NODE_NAME, &node_name)];
+        // Images of the original take the name of the pod for that of its host and of its Slurm node.
+        let mut variables = vec![var(env::POD_NAME, &node_name), var(env::NODE_NAME, &node_name)];
         if self.set.cluster.static_nodes {
             let line = slurm_node::line(&self.set);
             metadata.annotations.get_or_insert_default().insert(labels::NODE_LINE.into(), line);

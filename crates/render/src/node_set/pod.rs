@@ -8,8 +8,12 @@ use slurm::agent::{command, env, path};
 use super::{CONTAINER, Set, slurm_node};
 use crate::labels::{self, Component};
 use crate::login::{cluster_type, conf_server, searches};
-use crate::pod::{Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place, var};
-use crate::validate::{ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, VolumeChoice};
+use crate::pod::{
+    Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, sssd, var,
+};
+use crate::validate::{
+    ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, SssdSidecar, VolumeChoice,
+};
 
 /// Seconds that running jobs have to end after somebody wants the pod to: 30 days. Where it is ours to decide, a worker is
 /// drained before; this is for all other ways. The agent ends as soon as no job step lives, so nobody waits without need.
@@ -28,6 +32,13 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     };
     let slurmd = slurmd(set);
     let munge = munge(set);
+    let mut mounts = mounts(set);
+    let mut sidecars =
+        vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)];
+    if let Some(sssd) = sssd(set) {
+        sidecars.push(sssd::sidecar(&sssd, Limits::Equal, settings.host_users));
+        mounts.insert(0, sssd::pipes());
+    }
     let main = Role {
         name: CONTAINER,
         command: command::SLURMD,
@@ -38,7 +49,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         limits: Limits::Equal,
         host_users: settings.host_users,
         env: environment(set),
-        mounts: mounts(set),
+        mounts,
     };
     let mut labels = labels::object(cluster.names.cluster(), Component::NodeSet);
     labels.insert(labels::NODE_SET.into(), set.name.into());
@@ -46,7 +57,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     Pod {
         labels,
         annotations: spec.worker_annotations.clone().unwrap_or_default(),
-        sidecars: vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)],
+        sidecars,
         subdomain: Some(set.domain_service()),
         searches: searches(cluster),
         account: Account::Ours(cluster.names.worker_service_account()),
@@ -123,11 +134,19 @@ fn munge(set: &Set<'_>) -> ContainerSettings {
     settings
 }
 
+fn sssd(set: &Set<'_>) -> Option<SssdSidecar> {
+    let spec = &set.node_set.spec;
+    let sssd = spec.sssd.as_ref()?;
+    let mut container = container(&sssd.image, sssd.security.as_ref(), &sssd.probes);
+    container.resources = sssd.resources.clone().unwrap_or_default();
+    Some(SssdSidecar { container, settings: spec.sssd_settings.clone() })
+}
+
 fn environment(set: &Set<'_>) -> Vec<EnvVar> {
     let spec = &set.node_set.spec;
     let gpu = spec.gpu.unwrap_or_default();
     let kind = if gpu.enabled { ClusterType::Gpu } else { ClusterType::Cpu };
-    let mut variables = place();
+    let mut variables = place_of_worker();
     variables.extend([
         var(env::SERVICE_NAME, set.domain_service()),
         var(env::CLUSTER_TYPE, cluster_type(kind)),

@@ -46,7 +46,7 @@ pub(super) fn run(role: &str) -> Vec<String> {
 /// Seconds between two questions whether a daemon that has worked still does.
 const PERIOD: i32 = 10;
 /// Seconds between two questions whether a daemon works for the first time: users wait for it.
-const STARTUP_PERIOD: i32 = 2;
+const STARTUP_PERIOD: i32 = 1;
 /// Seconds that an answer may take on a busy machine.
 const TIMEOUT: i32 = 5;
 

@@ -110,7 +110,10 @@ fn ports(name: &str, port: Option<u16>) -> Vec<ContainerPort> {
 }
 
 /// Requests, and limits that follow from them.
-fn resources(requests: &BTreeMap<String, Quantity>, limits: Limits) -> Option<ResourceRequirements> {
+pub(super) fn resources(
+    requests: &BTreeMap<String, Quantity>,
+    limits: Limits,
+) -> Option<ResourceRequirements> {
     if requests.is_empty() {
         return None;
     }
@@ -139,11 +142,14 @@ fn field_var(name: &str, field: &str) -> EnvVar {
 
 /// Where the pod is: its name, its namespace and its Kubernetes node.
 pub(crate) fn place() -> Vec<EnvVar> {
-    vec![
-        field_var(env::POD_NAME, "metadata.name"),
-        field_var(env::POD_NAMESPACE, "metadata.namespace"),
-        field_var(env::INSTANCE_ID, "spec.nodeName"),
-    ]
+    let mut variables = vec![field_var(env::POD_NAME, "metadata.name")];
+    variables.extend(place_of_worker());
+    variables
+}
+
+/// As [`place`], but for the name: that of a worker comes with its ordinal.
+pub(crate) fn place_of_worker() -> Vec<EnvVar> {
+    vec![field_var(env::POD_NAMESPACE, "metadata.namespace"), field_var(env::INSTANCE_ID, "spec.nodeName")]
 }
 
 /// Our variables with those of the user, which win where both have the name.

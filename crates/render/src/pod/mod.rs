@@ -8,6 +8,7 @@ mod container;
 pub(crate) mod mount;
 pub(crate) mod munge;
 mod security;
+pub(crate) mod sssd;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub(crate) use container::{Limits, Role, place, some, var};
+pub(crate) use container::{Limits, Role, place, place_of_worker, some, var};
 pub(crate) use mount::Mount;
 pub(crate) use security::Rights;
 

@@ -48,7 +48,7 @@ impl Mount {
         Self { read_only: true, ..self }
     }
 
-    pub(crate) fn sub_path(self, sub_path: &str) -> Self {
+    fn sub_path(self, sub_path: &str) -> Self {
         Self { sub_path: (!sub_path.is_empty()).then(|| sub_path.to_owned()), ..self }
     }
 

@@ -1,10 +1,15 @@
 //! What the configuration files say, checked.
 
+use std::collections::BTreeSet;
+
 use api::nebius::slurm_cluster::{
     AccountingSlurmConfig, CgroupVersion, CustomPlugin, HealthCheckState, JobAcctGatherParams,
     JobAcctGatherType, NcclDebug, NcclLogLevel, PlugStackConfig, Pyxis, SlurmClusterSpec,
 };
-use slurm::conf::{Document, Key, NoIncludes, Plugin, Plugstack, Value, Word, read};
+use slurm::conf::{
+    Document, FileKind, Key, NoIncludes, Plugin, Plugstack, SlurmVersion, Value, Word, known_keys_behind,
+    read,
+};
 use slurm::{key, value};
 
 use super::partitions::Partitions;
@@ -26,6 +31,8 @@ pub struct Config {
     pub(super) accounting: Vec<(Key, Value)>,
     pub(super) metrics: bool,
     pub(super) custom: Option<String>,
+    /// Settings in `custom`, in lower case.
+    pub(super) custom_keys: BTreeSet<String>,
     pub(super) cgroup_version: CgroupVersion,
     pub(super) custom_cgroup: Document,
     pub(super) pmix_env: Option<Value>,
@@ -60,6 +67,7 @@ impl Config {
             },
             metrics: metrics.and_then(|metrics| metrics.enabled).unwrap_or(false),
             custom: spec.custom_slurm_config.clone().filter(|text| !text.trim().is_empty()),
+            custom_keys: custom_keys(spec.custom_slurm_config.as_deref().unwrap_or_default()),
             cgroup_version: cgroup_version.unwrap_or_default(),
             custom_cgroup: read("customCgroupConfig", custom_cgroup, &mut NoIncludes),
             pmix_env: text("mpiConfig.pmixEnv", &spec.mpi_config.pmix_env),
@@ -69,6 +77,16 @@ impl Config {
             gpu: worker.is_some() && spec.cluster_type == api::nebius::slurm_cluster::ClusterType::Gpu,
         }
     }
+}
+
+/// Settings that stand alone on a line. Those that begin a longer line, such as `PartitionName`, add to ours.
+fn custom_keys(text: &str) -> BTreeSet<String> {
+    // Files that it includes are in the pods, not here.
+    let mut absent = |name: &str, _: &str| Ok((name.to_owned(), String::new()));
+    let document = read("customSlurmConfig", text, &mut absent);
+    let alone = |key: &str| known_keys_behind(FileKind::Slurm, key, SlurmVersion::V26_05).next().is_none();
+    let keys = document.lines.iter().filter_map(|line| line.pairs.first()).map(|pair| pair.key.as_str());
+    keys.filter(|key| alone(key)).map(str::to_ascii_lowercase).collect()
 }
 
 /// A text of the user that was checked; empty means that there is none.

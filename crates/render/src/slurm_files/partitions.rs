@@ -8,8 +8,8 @@ use slurm::conf::{
 use slurm::{TimeLimit, key};
 
 use super::{nodes, plain};
+use crate::Facts;
 use crate::facts::NodeSetFacts;
-use crate::{Facts, ValidatedCluster};
 
 /// Where partitions come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +65,9 @@ impl Partitions {
     }
 
     /// Nodes come before the partitions that name them.
-    pub(super) fn write(&self, conf: &mut ConfFile, cluster: &ValidatedCluster, facts: &Facts) {
-        for (name, set) in &facts.node_sets {
-            node_lines(conf, cluster, name, set);
+    pub(super) fn write(&self, conf: &mut ConfFile, facts: &Facts) {
+        for set in facts.node_sets.values() {
+            node_lines(conf, set);
         }
         match self {
             Self::Default { feature_sets } => {
@@ -99,16 +99,13 @@ fn push_all(conf: &mut ConfFile, lines: &[NodeSetLine]) {
 }
 
 /// `NodeName=` for each pod that has a line. What it says was fixed when the pod was made.
-fn node_lines(conf: &mut ConfFile, cluster: &ValidatedCluster, name: &str, set: &NodeSetFacts) {
-    let names = cluster.names();
-    let service = if name == names.worker() { names.worker_service() } else { names.node_set_service(name) };
+fn node_lines(conf: &mut ConfFile, set: &NodeSetFacts) {
     for worker in &set.workers {
-        let Some(line) = &worker.line else { continue };
-        let address = format!("{}.{}", worker.node, names.dns(&service));
+        let (Some(line), Some(address)) = (&worker.line, worker.address) else { continue };
         conf.push(
             Pairs::new(key!("NodeName"), &worker.node)
                 .with(key!("NodeHostname"), &worker.node)
-                .with(key!("NodeAddr"), plain(&address))
+                .with(key!("NodeAddr"), plain(&address.to_string()))
                 .with_all(line.clone()),
         );
     }
@@ -117,7 +114,7 @@ fn node_lines(conf: &mut ConfFile, cluster: &ValidatedCluster, name: &str, set: 
 /// `NodeSet=` of a NodeSet: nodes that register themselves carry its name as a feature, the others are listed.
 fn set_line(conf: &mut ConfFile, name: &str, set: &NodeSetFacts) {
     let Ok(name) = Name::new("name", name) else { return };
-    let fixed = nodes(set.workers.iter().filter(|worker| worker.line.is_some()).map(|worker| &worker.node));
+    let fixed = nodes(set.workers.iter().filter(|worker| worker.has_line()).map(|worker| &worker.node));
     let fixed = (!fixed.is_empty()).then_some(fixed);
     conf.push(
         Pairs::new(key!("NodeSet"), &name).with(key!("Feature"), &name).with_some(key!("Nodes"), fixed),

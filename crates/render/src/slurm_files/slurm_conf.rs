@@ -13,7 +13,6 @@ const LEAST_NODES: u32 = 1024;
 
 pub(super) fn slurm_conf(cluster: &ValidatedCluster, config: &Config, facts: &Facts) -> ConfFile {
     let names = cluster.names();
-    let gpu = gpu(config, facts);
     let mut conf = ConfFile::new();
     let host = format!("{}({})", names.controller_pod(), names.controller_service());
     conf.set(key!("ClusterName"), plain(names.cluster()))
@@ -26,7 +25,7 @@ pub(super) fn slurm_conf(cluster: &ValidatedCluster, config: &Config, facts: &Fa
     for (key, value) in &config.settings {
         conf.set(key.clone(), value);
     }
-    if gpu {
+    if gpu(config, facts) {
         conf.set(key!("GresTypes"), value!("gpu"));
     }
     daemons(&mut conf, config);
@@ -34,10 +33,12 @@ pub(super) fn slurm_conf(cluster: &ValidatedCluster, config: &Config, facts: &Fa
         conf.set(key.clone(), value);
     }
     limits(&mut conf, config, node_count(config, facts));
-    config.partitions.write(&mut conf, cluster, facts);
+    config.partitions.write(&mut conf, facts);
     for (key, value) in &config.accounting {
         conf.set(key.clone(), value);
     }
+    // What comes last counts, but every command would complain about what comes twice.
+    conf.remove(|key| config.custom_keys.contains(&key.as_str().to_ascii_lowercase()));
     include(&mut conf, CUSTOM_SLURM_CONF);
     conf
 }
@@ -72,12 +73,7 @@ fn limits(conf: &mut ConfFile, config: &Config, nodes: u32) {
         .set(key!("TCPTimeout"), value!("15"))
         .set(key!("WaitTime"), value!("0"))
         // Workers have no configuration of their own.
-        .set(
-            key!("SlurmctldParameters"),
-            value!("enable_configless,conmgr_max_connections=512,conmgr_threads=16"),
-        )
-        // The addresses of pods change.
-        .set(key!("CommunicationParameters"), value!("NoAddrCache"))
+        .set(key!("SlurmctldParameters"), value!("enable_configless,conmgr_max_connections=512"))
         .set(key!("RebootProgram"), value!("/opt/bin/slurm/reboot.sh"))
         .set(key!("ResumeTimeout"), config.resume_timeout)
         .set(key!("SchedulerType"), value!("sched/backfill"))

@@ -1,9 +1,10 @@
-//! topology.conf where nothing else writes it: all workers in one place, so that slurmctld starts.
+//! topology.conf where nothing else writes it: all workers in one place, so that slurmctld starts and runs jobs on them.
 
+use slurm::NodeName;
 use slurm::conf::{Below, BlockTopology, Name, Switch, TreeTopology};
-use slurm::{HostList, NodeName};
 
 use super::config::Config;
+use super::nodes;
 use crate::Facts;
 
 /// The plugins whose file the operator writes.
@@ -27,28 +28,31 @@ impl TopologyPlugin {
 
 /// The switch or block of workers whose place nobody knows.
 const UNKNOWN: &str = "unknown";
+/// A node that never is. Both Slurms pass over it, while one refuses a switch without nodes, and the other no switch at all.
+const NOBODY: &str = "none";
 
 pub(super) fn topology(config: &Config, facts: &Facts) -> Option<String> {
     let plugin = config.topology?;
     if let Some(text) = &facts.topology {
         return Some(text.clone());
     }
-    let nodes = workers(config, facts);
+    let workers = facts.node_sets.values().flat_map(|set| &set.workers);
+    let mut nodes = nodes(workers.filter(|worker| worker.is_known()).map(|worker| &worker.node));
+    let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    if nodes.is_empty() {
+        nodes.push(&NodeName::new(NOBODY).ok()?);
+    }
     let unknown = Name::new("name", UNKNOWN).ok()?;
     let conf = match plugin {
         TopologyPlugin::Tree => {
             let below = Below::Nodes(nodes);
             TreeTopology::new([Switch { name: unknown, below }]).ok()?.to_conf()
         }
-        TopologyPlugin::Block(size) => BlockTopology::new([(unknown, nodes)], [size]).ok()?.to_conf(),
+        TopologyPlugin::Block(size) => {
+            // Slurm 24.11 refuses a block with fewer nodes than that.
+            let size = size.min(count).max(1);
+            BlockTopology::new([(unknown, nodes)], [size]).ok()?.to_conf()
+        }
     };
     Some(conf.to_string())
-}
-
-/// Every worker that there is, or that `slurmNodes.worker` asks for.
-fn workers(config: &Config, facts: &Facts) -> HostList {
-    let asked = (0..config.workers).filter_map(|ordinal| NodeName::new(format!("worker-{ordinal}")).ok());
-    let mut all: std::collections::BTreeSet<NodeName> = asked.collect();
-    all.extend(facts.node_sets.values().flat_map(|set| &set.workers).map(|worker| worker.node.clone()));
-    all.iter().collect()
 }

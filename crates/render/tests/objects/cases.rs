@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use api::nebius::{NodeSet, SlurmCluster};
 use render::{
-    Defaults, Facts, Object, Rendered, Served, ValidatedCluster, node_set_objects, render, validate,
+    Defaults, Facts, GeneratedSecret, Material, Object, Rendered, Served, SshHostKeys, ValidatedCluster,
+    node_set_objects, render, validate,
 };
 use serde_json::Value;
 use slurm::Secret;

@@ -39,6 +39,8 @@ fn workers_of_a_cluster_are_pods_with_its_name_and_nodes_without() {
     assert_eq!(spec.hostname.as_deref(), Some("worker-2"));
     assert_eq!(spec.subdomain.as_deref(), Some("cpu-worker-svc"));
     assert_eq!(env(&pod)["SOPERATOR_NODE_NAME"], "worker-2");
+    // So that it has a DNS name under the Service, which programs of the original's images put together of these.
+    assert_eq!(env(&pod)["K8S_POD_NAME"], "worker-2");
     assert_eq!(env(&pod)["K8S_SERVICE_NAME"], "cpu-worker-svc");
 }
 
@@ -74,10 +76,9 @@ fn a_worker_with_a_line_in_slurm_conf_carries_it() {
     let small = pod(&case(SMALL), 0);
     assert_eq!(env(&small)["SOPERATOR_STATIC_NODE"], "true");
     assert_eq!(line(&small), Some("CPUs=156 RealMemory=1249280 Gres=gpu:8"));
-    // What the user wrote wins.
+    // What the user wrote wins. SlurmdPort of this cluster is another.
     let full = pod(&case(FULL), 0);
-    let expected =
-        "RealMemory=1249280 Gres=gpu:8 Feature=h100,infiniband Sockets=2 CoresPerSocket=39 ThreadsPerCore=2";
+    let expected = "Port=6818 RealMemory=1249280 Gres=gpu:8 Feature=h100,infiniband Sockets=2 CoresPerSocket=39 ThreadsPerCore=2";
     assert_eq!(line(&full), Some(expected));
     assert!(user_pairs("line", expected, &[]).is_ok());
 }

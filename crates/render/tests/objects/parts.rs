@@ -20,7 +20,8 @@ fn image(case: &Case, kind: &str, name: &str) -> String {
 
 #[test]
 fn parts_that_must_not_run_have_no_pods_and_keep_their_objects() {
-    let parts: [(&str, &str, fn(&mut Running)); 6] = [
+    type Stop = fn(&mut Running);
+    let parts: [(&str, &str, Stop); 6] = [
         ("Deployment", "cpu-accounting", |running| running.accounting = false),
         ("StatefulSet", "cpu-acct-db", |running| running.accounting = false),
         ("StatefulSet", "cpu-controller", |running| running.controller = false),

@@ -214,3 +214,18 @@ fn claims_of(case: &Case, name: &str) -> Vec<String> {
     let names = claims.as_array().into_iter().flatten();
     names.map(|claim| claim["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }
+
+#[test]
+fn daemons_ask_sssd_beside_them_where_the_user_wants_it() {
+    for (pod_name, pod) in pods(&case(FULL)) {
+        let sssd = pod.init_containers.iter().flatten().find(|container| container.name == "sssd");
+        let wanted = ["full-controller", "full-login", "full-000"].contains(&pod_name.as_str());
+        assert_eq!(sssd.is_some(), wanted, "{pod_name}");
+        let Some(sssd) = sssd else { continue };
+        let paths = |container: &Container| -> BTreeSet<String> {
+            container.volume_mounts.iter().flatten().map(|mount| mount.mount_path.clone()).collect()
+        };
+        assert!(paths(sssd).contains("/etc/sssd") && paths(sssd).contains("/mnt/ldapCA"), "{pod_name}");
+        assert!(paths(&pod.containers[0]).contains("/var/lib/sss/pipes"), "{pod_name}");
+    }
+}

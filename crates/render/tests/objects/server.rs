@@ -102,9 +102,10 @@ async fn prioritize(client: &Client, object: &Value) -> Result<()> {
     let classes: Api<PriorityClass> = Api::all(client.clone());
     let class = serde_json::from_value(json!({ "metadata": { "name": name }, "value": 1 }))?;
     match classes.create(&PostParams::default(), &class).await {
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        other => Ok(drop(other?)),
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        other => drop(other?),
     }
+    Ok(())
 }
 
 #[tokio::test]

@@ -67,6 +67,16 @@ impl ConfFile {
         self
     }
 
+    /// Removes every line of one pair whose key is one of these. Lines of nodes, partitions and the like stay.
+    pub fn remove(&mut self, is_unwanted: impl Fn(&Key) -> bool) -> &mut Self {
+        let unwanted = |line: &Line| match line {
+            Line::Pairs(pairs) => pairs.rest.is_empty() && is_unwanted(&pairs.first.0),
+            Line::Include(_) | Line::Comment(_) => false,
+        };
+        self.lines.retain(|line| !unwanted(line));
+        self
+    }
+
     /// Adds every line of a text that a user wrote and the reader understood, in plain form: comments and continuation lines
     /// are gone, and files that it includes are part of it.
     pub fn append(&mut self, document: &Document) -> &mut Self {
@@ -218,6 +228,16 @@ mod tests {
              NodeName=a-[0-1] CPUs=2\n\
              include custom_slurm.conf\n"
         );
+    }
+
+    #[test]
+    fn settings_are_removed_and_lines_of_nodes_stay() {
+        let mut conf = ConfFile::new();
+        conf.set(key!("KillWait"), 1_u16)
+            .set(key!("WaitTime"), 2_u16)
+            .push(Pairs::new(key!("NodeName"), value!("a")).with(key!("KillWait"), 3_u16));
+        conf.remove(|key| *key == key!("killwait") || *key == key!("nodename"));
+        assert_eq!(conf.to_string(), "WaitTime=2\nNodeName=a KillWait=3\n");
     }
 
     #[test]
