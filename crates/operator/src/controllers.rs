@@ -45,26 +45,38 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// All controllers, with the usual settings.
+    pub fn new(scope: Scope, overrides: Overrides, defaults: Defaults) -> Self {
+        Self {
+            scope,
+            controllers: vec![slurmcluster::NAME, nodeset::NAME],
+            overrides,
+            defaults,
+            patience: Duration::from_secs(120),
+            concurrency: 1,
+            slurm: SlurmApis::default(),
+            identity: "soperator".into(),
+            metrics: ReconcileMetrics::default(),
+            results: Results::default(),
+        }
+    }
+
     /// As the settings of the process say.
     pub fn of(settings: &Settings, identity: &str) -> Self {
         let images = &settings.images;
+        let defaults = Defaults {
+            agent_image: images.agent.clone().unwrap_or_default(),
+            slurmrestd_image: images.slurmrestd.clone(),
+            mariadb_image: images.mariadb.clone(),
+            cluster_domain: settings.cluster_domain.clone(),
+            ..Defaults::default()
+        };
         Self {
-            scope: settings.watch.clone(),
             controllers: settings.controllers.names().collect(),
-            overrides: settings.optional_kinds,
-            defaults: Defaults {
-                agent_image: images.agent.clone().unwrap_or_default(),
-                slurmrestd_image: images.slurmrestd.clone(),
-                mariadb_image: images.mariadb.clone(),
-                cluster_domain: settings.cluster_domain.clone(),
-                ..Defaults::default()
-            },
             patience: settings.cache_sync_timeout,
             concurrency: settings.max_concurrent_reconciles,
-            slurm: SlurmApis::default(),
             identity: identity.into(),
-            metrics: ReconcileMetrics::default(),
-            results: Results::default(),
+            ..Self::new(settings.watch.clone(), settings.optional_kinds, defaults)
         }
     }
 

@@ -12,7 +12,7 @@ use engine::{Key, malformed, status};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
-use render::{Component, Facts, ValidatedCluster, config_hash, labels, render, validate};
+use render::{Component, Facts, Severity, ValidatedCluster, config_hash, labels, render, validate};
 use slurm::agent::AgentState;
 
 use super::agents::{self, Verdict};
@@ -207,6 +207,7 @@ impl Look<'_> {
         let mut problems: Vec<String> = ALL_COMPONENTS
             .iter()
             .flat_map(|component| self.validated.problems(*component))
+            .chain(self.validated.remarks.iter().filter(|problem| problem.severity == Severity::Error))
             .map(ToString::to_string)
             .collect();
         problems.sort();

@@ -1,0 +1,7 @@
+//! The controllers on a real API server with a controller manager, and without nodes: pods are made and wait for ever.
+
+mod bad_input;
+mod creation;
+mod place;
+mod sweeps;
+mod worker_sets;
