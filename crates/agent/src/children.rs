@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
@@ -88,6 +89,7 @@ impl Children {
         // Held until the process is noted, and while `spawn` waits for a child that could not execute: the reaper takes no
         // end meanwhile.
         let mut running = self.lock();
+        take_signals(command);
         let child = command.spawn()?;
         let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
         let (sender, end) = channel();
@@ -138,6 +140,15 @@ impl Children {
                 let _ = sender.send(ended);
             }
         }
+    }
+}
+
+/// Lets a child take signals that we block for ourselves: slurmctld reconfigures by one to itself.
+#[expect(unsafe_code, reason = "the standard library has no other way to set a child's signal mask")]
+fn take_signals(command: &mut Command) {
+    // SAFETY: between fork and exec this makes one system call and touches no memory that others share.
+    unsafe {
+        command.pre_exec(|| SigSet::empty().thread_set_mask().map_err(io::Error::from));
     }
 }
 

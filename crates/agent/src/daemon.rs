@@ -121,7 +121,9 @@ impl Daemon {
         self.backoff.failed();
         // The last lines may still be on their way through the pipe.
         std::thread::sleep(Duration::from_millis(50));
-        Some((ended, self.words()))
+        // Who was killed did not say why.
+        let words = if matches!(ended, Ended::Signal(_)) { String::new() } else { self.words() };
+        Some((ended, words))
     }
 
     /// Whether it should be started now: it does not run, and its time has come.
@@ -140,7 +142,7 @@ impl Daemon {
     }
 
     /// What it said about a failure since it was started.
-    pub fn words(&self) -> String {
+    fn words(&self) -> String {
         self.output.words_since(self.mark)
     }
 

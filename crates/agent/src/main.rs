@@ -15,6 +15,7 @@ mod output;
 mod probe;
 mod proc;
 mod programs;
+mod registration;
 mod roles;
 mod serve;
 mod slurm_conf;

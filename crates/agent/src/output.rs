@@ -104,9 +104,10 @@ fn take(name: &str, line: &str, lines: &Mutex<Lines>) {
 }
 
 /// Prints a line in the name of a daemon, or of the agent itself.
-pub fn say(name: &str, line: &str) {
-    // One write for each line, so that lines of several daemons do not mix. Nobody is there to be told when it fails.
-    let _ = io::stdout().lock().write_all(format!("{name}: {line}\n").as_bytes());
+pub fn say(name: &str, text: &str) {
+    let lines: String = text.split('\n').map(|line| format!("{name}: {line}\n")).collect();
+    // One write, so that lines of several daemons do not mix. Nobody is there to be told when it fails.
+    let _ = io::stdout().lock().write_all(lines.as_bytes());
 }
 
 /// Cuts a stream into lines.

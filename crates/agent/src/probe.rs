@@ -8,7 +8,7 @@ use slurm::agent::{command, env, path};
 use crate::children::Children;
 use crate::conf_sets::ConfSets;
 use crate::slurm_conf::Conf;
-use crate::{munge_socket, proc, programs};
+use crate::{munge_socket, proc, programs, registration};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const SSH_PORT: u16 = 22;
@@ -58,21 +58,13 @@ fn slurmctld() -> Result<String, String> {
     }
 }
 
-/// slurmd answers, and slurmctld has spoken to it.
+/// slurmd answers, and slurmctld knows the node.
 fn slurmd() -> Result<String, String> {
-    let said = run("scontrol", &["show", "slurmd"], None)?;
-    match registered(&said) {
-        true => Ok("slurmd answers and is registered".into()),
-        false => Err("slurmd is not registered with slurmctld yet".into()),
+    if !registration::is_noted() {
+        return Err("slurmd is not registered with slurmctld yet".into());
     }
-}
-
-fn registered(said: &str) -> bool {
-    let time = said
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .find(|(key, _)| key.trim() == "Last slurmctld msg time");
-    time.is_some_and(|(_, value)| !value.trim().eq_ignore_ascii_case("none"))
+    run("scontrol", &["show", "slurmd"], None)?;
+    Ok("slurmd answers and is registered".into())
 }
 
 fn munge() -> Result<String, String> {
@@ -101,16 +93,6 @@ fn run(program: &str, arguments: &[&str], conf: Option<PathBuf>) -> Result<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_slurmd_that_never_heard_of_slurmctld_is_not_registered() {
-        let said = |time: &str| {
-            format!("Active Steps             = NONE\nLast slurmctld msg time  = {time}\nSlurmd PID = 1\n")
-        };
-        assert!(registered(&said("2026-11-16T06:22:37")));
-        assert!(!registered(&said("NONE")));
-        assert!(!registered(""));
-    }
 
     #[test]
     fn an_unknown_daemon_has_no_probe() {

@@ -13,7 +13,7 @@ pub(super) const REST_PORT: u16 = 6820;
 pub(super) const REST_DIRECTORY: &str = "/run/slurmrestd";
 pub(super) const REST_SOCKET: &str = "/run/slurmrestd/slurmrestd.socket";
 /// Where MariaDB's own root file system shows.
-pub(super) const DATABASE_ROOT: &str = "/mariadb";
+pub const DATABASE_ROOT: &str = "/mariadb";
 /// SQL that MariaDB runs when it starts, as seen in its own root.
 pub(super) const DATABASE_INIT_FILE: &str = "/etc/rig-init.sql";
 

@@ -60,7 +60,7 @@ impl SlurmMachine {
         preflight::root()?;
         let cache = Cache::open()?;
         let mut trees = Vec::new();
-        if options.accounting {
+        if options.accounting || options.database_files {
             trees.push(Bind { source: root::mariadb(&cache)?, target: daemons::DATABASE_ROOT.into() });
         }
         let tree = Tree::start(conf::HOST_NAME, root::slurm(&cache, options.version)?, trees)?;

@@ -14,6 +14,7 @@ mod setup;
 mod tree;
 
 pub use conf::{basic_lines, node_name};
+pub use daemons::DATABASE_ROOT;
 pub use machine::SlurmMachine;
 pub use options::{Options, Version};
 pub use tree::Running;

@@ -38,6 +38,7 @@ pub struct Options {
     pub(super) nodes: u16,
     pub(super) emulated: u32,
     pub(super) accounting: bool,
+    pub(super) database_files: bool,
     pub(super) rest: bool,
     pub(super) controller: bool,
     pub(super) extra_conf: String,
@@ -52,6 +53,7 @@ impl Options {
             nodes: 2,
             emulated: 0,
             accounting: false,
+            database_files: false,
             rest: true,
             controller: true,
             extra_conf: String::new(),
@@ -88,6 +90,13 @@ impl Options {
     #[must_use]
     pub fn accounting(mut self) -> Self {
         self.accounting = true;
+        self
+    }
+
+    /// With MariaDB's files below [`super::DATABASE_ROOT`], for a test that starts it itself.
+    #[must_use]
+    pub fn database_files(mut self) -> Self {
+        self.database_files = true;
         self
     }
 

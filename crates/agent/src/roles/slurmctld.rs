@@ -97,10 +97,8 @@ fn has_cluster_file(conf: &Conf) -> bool {
 
 impl Slurmctld<'_> {
     fn run(&mut self) -> Result<std::convert::Infallible, Stopped> {
-        self.agent.wait_for(|| {
-            munge_socket::listens()?;
-            mounted().map(drop)
-        })?;
+        self.agent.wait_for(munge_socket::listens)?;
+        self.agent.wait_for(|| mounted().map(drop))?;
         let mut looked = Instant::now();
         loop {
             if let Some((ended, words)) = self.daemon.take_end() {
@@ -141,7 +139,9 @@ impl Slurmctld<'_> {
                 }
                 Start::Up => {
                     // Only now is it sure that the fault lies in the new set.
-                    self.refused(&given.hash(), why.unwrap_or_default());
+                    if self.refusal_of(&given.hash()).is_none() {
+                        self.refused(&given.hash(), why.unwrap_or_default());
+                    }
                     self.in_use = Some(set);
                     self.starts.reset();
                     self.report(&given.hash());

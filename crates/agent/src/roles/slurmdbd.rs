@@ -25,11 +25,12 @@ struct Slurmdbd {
 
 /// Runs slurmdbd.
 pub fn run(agent: &Agent) -> Result<(), String> {
-    let waited = agent.wait_for(|| {
-        munge_socket::listens()?;
-        let conf = Conf::of_file(Path::new(path::SLURMDBD_CONFIG))?;
-        let (host, port) = database(&conf);
-        lookup::listens(&agent.children, &host, port).map_err(|reason| format!("the database: {reason}"))
+    let waited = agent.wait_for(munge_socket::listens).and_then(|()| {
+        agent.wait_for(|| {
+            let conf = Conf::of_file(Path::new(path::SLURMDBD_CONFIG))?;
+            let (host, port) = database(&conf);
+            lookup::listens(&agent.children, &host, port).map_err(|reason| format!("the database: {reason}"))
+        })
     });
     match waited {
         Err(Stopped) => Ok(()),

@@ -22,7 +22,7 @@ use crate::daemon::Daemon;
 use crate::files;
 use crate::sshd::Sshd;
 use crate::supervisord::{self, Supervisord};
-use crate::{cgroup, lookup, munge_socket, proc};
+use crate::{cgroup, lookup, munge_socket, proc, registration};
 
 const SLURMCTLD_PORT: u16 = 6817;
 const SLURMD: &str = "slurmd";
@@ -38,6 +38,7 @@ struct Beside {
 /// Runs a worker.
 pub fn run(agent: &Agent) -> Result<(), String> {
     let node = Node::from_environment();
+    registration::forget();
     agent.update(|state| state.job_steps = Some(Vec::new()));
     let user = user_programs();
     if let Some(user) = &user {
@@ -89,8 +90,8 @@ fn prepare(agent: &Agent) {
 
 /// Waits for everything that slurmd needs, and then a random time, so that not all workers register at once.
 fn wait(agent: &Agent) -> Result<(), Stopped> {
+    agent.wait_for(munge_socket::listens)?;
     agent.wait_for(|| {
-        munge_socket::listens()?;
         if let Some(name) = own_name()
             && lookup::addresses(&agent.children, &name).is_empty()
         {
@@ -132,7 +133,7 @@ fn work(
     others: &mut Programs,
 ) -> Result<std::convert::Infallible, Stopped> {
     let mut looked = Instant::now();
-    // Whether the node was asked about a drain of ours from its last life.
+    // Whether the node is registered, and a drain of ours from its last life is taken back.
     let mut settled = false;
     loop {
         if let Some(beside) = sshd {
@@ -146,7 +147,7 @@ fn work(
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            settled = settled || node.undrain(agent);
+            settled = settled || node.settle(agent);
             if let Some(beside) = sshd {
                 beside.sshd.look(agent, &mut beside.daemon);
             }

@@ -7,7 +7,7 @@ use slurm::agent::env;
 
 use super::super::variable;
 use crate::agent::Agent;
-use crate::programs;
+use crate::{programs, registration};
 
 /// How the reason of a drain of ours begins.
 const MARKER: &str = "slurm-agent:";
@@ -33,13 +33,14 @@ impl Shown {
         let state = line.split_whitespace().find_map(|word| word.strip_prefix("State="))?;
         // The last field of the line, or one before the comment; it has blanks.
         let reason = line.split_once(" Reason=").map(|(_, rest)| rest).unwrap_or_default();
-        Some(Self {
-            states: state
-                .split('+')
-                .map(|word| word.trim_end_matches(['*', '$', '~', '#', '%', '!']).to_owned())
-                .collect(),
-            reason: reason.to_owned(),
-        })
+        let mut states: Vec<String> = state
+            .split('+')
+            .map(|word| word.trim_end_matches(['*', '$', '~', '#', '%', '!']).to_owned())
+            .collect();
+        if state.contains('*') {
+            states.push("NOT_RESPONDING".to_owned());
+        }
+        Some(Self { states, reason: reason.to_owned() })
     }
 
     fn is(&self, state: &str) -> bool {
@@ -47,7 +48,12 @@ impl Shown {
     }
 
     fn is_drained_by_us(&self) -> bool {
-        self.reason.starts_with(MARKER)
+        self.is("DRAIN") && self.reason.starts_with(MARKER)
+    }
+
+    /// Whether slurmd has told slurmctld about itself.
+    fn is_registered(&self) -> bool {
+        !["UNKNOWN", "DOWN", "NOT_RESPONDING", "FUTURE"].iter().any(|state| self.is(state))
     }
 }
 
@@ -128,18 +134,20 @@ impl Node {
         }
     }
 
-    /// Takes back a drain of ours. Says whether there is nothing more to do.
-    pub fn undrain(&self, agent: &Agent) -> bool {
+    /// Notes that the node has registered, and takes back a drain of ours. Says whether there is nothing more to do.
+    pub fn settle(&self, agent: &Agent) -> bool {
         let Ok(shown) = self.shown(agent) else { return false };
-        if !shown.is_drained_by_us() {
-            return true;
-        }
-        if shown.is("DOWN") {
-            // It has not registered yet.
+        if !shown.is_registered() {
             return false;
         }
-        agent.say(&format!("undraining {}", self.name));
-        self.update(agent, &["State=RESUME"]).is_ok()
+        if shown.is_drained_by_us() {
+            agent.say(&format!("undraining {}", self.name));
+            // The reason of a drain that is over would make the next one look like ours.
+            if self.update(agent, &["State=UNDRAIN", "Reason="]).is_err() {
+                return false;
+            }
+        }
+        registration::note().inspect_err(|error| agent.failed(error)).is_ok()
     }
 }
 
@@ -151,8 +159,13 @@ mod tests {
     fn state_and_reason_are_read_from_one_line() {
         let text = "NodeName=a Arch=x State=IDLE+DRAIN+DYNAMIC_NORM* ThreadsPerCore=1 Reason=slurm-agent: the pod stops [root@2026-11-16T06:00:00]\n";
         let shown = Shown::parse(text).unwrap();
-        assert_eq!(shown.states, ["IDLE", "DRAIN", "DYNAMIC_NORM"]);
-        assert!(shown.is("DRAIN") && shown.is_drained_by_us());
+        assert_eq!(shown.states, ["IDLE", "DRAIN", "DYNAMIC_NORM", "NOT_RESPONDING"]);
+        assert!(
+            shown.is("DRAIN") && shown.is_drained_by_us() && !shown.is_registered(),
+            "it does not respond"
+        );
+        let back = Shown::parse("NodeName=a State=IDLE Reason=slurm-agent: the pod stops [root@x]").unwrap();
+        assert!(back.is_registered() && !back.is_drained_by_us(), "the reason of an old drain may stay");
         let by_admin =
             Shown::parse("NodeName=a State=IDLE+DRAIN Reason=disk: slurm-agent: x [root@x]").unwrap();
         assert!(!by_admin.is_drained_by_us());
