@@ -1,6 +1,7 @@
 //! The rig is a real Kubernetes: everything that later tests lean on.
 
 mod access;
+mod charts;
 mod lifecycle;
 mod network;
 mod nodes;

@@ -11,3 +11,4 @@ mod conf_topology;
 mod conf_written;
 mod lifecycle;
 mod machine;
+mod scripts;
