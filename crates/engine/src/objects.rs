@@ -67,11 +67,8 @@ pub async fn annotate<K>(
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    let patch = json!({
-        "apiVersion": "meta.k8s.io/v1",
-        "kind": "PartialObjectMetadata",
-        "metadata": { "uid": seen.meta().uid, "annotations": annotations },
-    });
+    // Without a kind: a merge would put it into the object.
+    let patch = json!({ "metadata": { "uid": seen.meta().uid, "annotations": annotations } });
     let key = Key::of(seen);
     let api = Api::<K>::namespaced(client.clone(), &key.namespace);
     match api.patch_metadata(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
