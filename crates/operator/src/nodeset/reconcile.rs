@@ -17,7 +17,7 @@ use kube::{Resource as _, ResourceExt as _};
 use render::{GeneratedSecret, ValidatedCluster, WorkerTemplate, node_set_objects, validate, worker_template};
 
 use super::drain::{self, Leave};
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Worker, plan};
 use super::status::{Observation, fold};
 use super::{Memory, slurm_node, workers};
 use crate::context::Context;
@@ -104,14 +104,20 @@ struct Look<'a> {
 impl Look<'_> {
     async fn run(&self) -> Result<Wake, Error> {
         let context = self.context;
+        let pods = workers::of(&context.caches, &self.owner);
+        let Some(template) = worker_template(self.parent, self.set) else {
+            // What is there stays as it is.
+            let waits = "waiting for spec.slurmNodes.worker of the SlurmCluster to be valid".to_string();
+            tell(context, self.set, &Observation { waits_for: Some(waits), ..counted(&pods) }).await?;
+            return Ok(Wake::OnChange);
+        };
         let objects = node_set_objects(self.parent, self.set);
         let objects = objects.iter().map(desired).collect::<Result<Vec<_>, _>>()?;
         context.applier.apply(&self.owner, objects).await.into_result()?;
 
-        let Some(template) = worker_template(self.parent, self.set) else { return Ok(Wake::OnChange) };
         let hash = template.hash();
-        let pods = workers::of(&context.caches, &self.owner);
-        let judged = pods.iter().map(|(ordinal, pod)| (*ordinal, workers::judge(pod, &hash))).collect();
+        let judged: BTreeMap<u32, Worker> =
+            pods.iter().map(|(ordinal, pod)| (*ordinal, workers::judge(pod, &hash))).collect();
         let in_maintenance = self.parent.in_maintenance();
         let wanted = if in_maintenance { 0 } else { u32::try_from(self.set.spec.replicas).unwrap_or(0) };
         let plan = plan(wanted, &judged);
@@ -122,17 +128,13 @@ impl Look<'_> {
         if let Err(wait) = self.undrain(wanted, &pods).await {
             again = Some(wait);
         }
-        let alive = || pods.values().filter(|pod| !pod.is_terminating());
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let seen = Observation {
-            waits_for: None,
             wanted,
-            present: count(alive().count()),
-            ready: count(alive().filter(|pod| pod.is_ready()).count()),
             stale: count(judged.values().filter(|worker| worker.is_stale && !worker.is_terminating).count()),
             trouble: self.trouble(&template, &pods, &waits, made.as_ref().err()),
             in_maintenance,
             selector: template.selector(),
+            ..counted(&pods)
         };
         let told = tell(context, self.set, &seen).await;
         made?;
@@ -290,6 +292,20 @@ impl Look<'_> {
         }
         let trouble = pods.values().filter(|pod| !pod.is_ready()).find_map(|pod| pod_trouble(pod))?;
         Some((trouble.message, trouble.is_missing))
+    }
+}
+
+fn count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// How many pods there are, and how many of them are ready.
+fn counted(pods: &BTreeMap<u32, Arc<PodView>>) -> Observation {
+    let alive = || pods.values().filter(|pod| !pod.is_terminating());
+    Observation {
+        present: count(alive().count()),
+        ready: count(alive().filter(|pod| pod.is_ready()).count()),
+        ..Observation::default()
     }
 }
 

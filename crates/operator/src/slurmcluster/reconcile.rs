@@ -121,7 +121,7 @@ impl Look<'_> {
         let mut seen = Observation {
             invalid: self.problems(),
             apply_problem: applied.as_ref().err().map(ToString::to_string),
-            is_changing: changed,
+            is_changing: changed || is_held(&facts),
             ..Observation::default()
         };
         if changed && self.is_observed() && applied.is_ok() {
@@ -283,6 +283,12 @@ impl Look<'_> {
         }
         Ok(asked)
     }
+}
+
+/// Whether a change of version has not come to all parts yet.
+fn is_held(facts: &Facts) -> bool {
+    let held = &facts.held_images;
+    [&held.slurmctld, &held.sshd, &held.slurmd].into_iter().any(Option::is_some)
 }
 
 const ALL_COMPONENTS: [Component; 8] = [

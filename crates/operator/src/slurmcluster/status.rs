@@ -19,7 +19,8 @@ pub struct Observation {
     pub invalid: Vec<String>,
     /// What could not be applied; none if everything was.
     pub apply_problem: Option<String>,
-    /// Whether objects were just written: what is known of them is not about now.
+    /// Whether objects were just written, so that what is known of them is not about now, or a change of version has not
+    /// come to all parts yet.
     pub is_changing: bool,
     /// How each part stands; none of them while objects were just written for the first time.
     pub parts: Vec<Part>,
@@ -31,8 +32,6 @@ pub struct Observation {
     pub ready_workers: i32,
     /// Login pods that are ready.
     pub ready_login: i32,
-    /// Whether the version of a part waits for another part, and why.
-    pub waits: Option<String>,
 }
 
 /// The new status.

@@ -20,7 +20,7 @@ where
         + std::fmt::Debug
         + serde::de::DeserializeOwned,
 {
-    Ok(place.api::<K>().list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect())
+    Ok(place.api::<K>().list(&ListParams::default()).await?.iter().map(|object| object.name_any()).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use api::nebius::slurm_cluster::SlurmClusterStatus;
-use api::nebius::{NodeSet, SlurmCluster};
+use api::nebius::SlurmCluster;
 use engine::Scope;
 use engine::client::{self, Interceptor};
 use engine::optional_kinds::Overrides;
@@ -194,10 +194,6 @@ impl Place {
         let events = self.api::<Event>().list(&ListParams::default()).await?;
         let about = events.into_iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
         Ok(about.map(|event| event.message.unwrap_or_default()).collect())
-    }
-
-    pub async fn sets(&self) -> Result<Vec<NodeSet>> {
-        Ok(self.api::<NodeSet>().list(&ListParams::default()).await?.items)
     }
 }
 
