@@ -56,6 +56,9 @@ impl Agent {
             taken.add(signal);
         }
         taken.thread_block().map_err(|error| format!("cannot block signals: {error}"))?;
+        // Orphans come to process 1. Where that is another, in a pod that shares its processes, they shall come here.
+        nix::sys::prctl::set_child_subreaper(true)
+            .map_err(|error| format!("cannot take orphans: {error}"))?;
         let agent = Arc::new(Self {
             children: Children::new(),
             state: Mutex::new(AgentState { daemon: daemon.to_owned(), ..AgentState::default() }),

@@ -13,6 +13,7 @@ use crate::lookup::ROOT;
 const DIRECTORY: &str = "soperator-conf";
 const SETS: &str = "sets";
 const IN_USE: &str = "in-use";
+const SHOWN: &str = "shown";
 const GOOD: &str = "good";
 const REFUSED: &str = "refused.json";
 
@@ -41,6 +42,11 @@ impl ConfSets {
     /// The directory of the set in use, by a name that stays the same.
     pub fn in_use(&self) -> PathBuf {
         self.directory.join(IN_USE)
+    }
+
+    /// The directory of the last set that worked, by a name that stays the same: what others should see.
+    pub fn shown(&self) -> PathBuf {
+        self.directory.join(SHOWN)
     }
 
     /// The directory of a set.
@@ -90,6 +96,17 @@ impl ConfSets {
     pub fn use_set(&self, hash: &str) -> Result<(), String> {
         files::link(&Path::new(SETS).join(hash), &self.in_use())
             .map_err(|error| format!("cannot change {}: {error}", self.in_use().display()))
+    }
+
+    /// Shows the set in use to others.
+    ///
+    /// # Errors
+    ///
+    /// The link cannot be changed.
+    pub fn show(&self) -> Result<(), String> {
+        fs::read_link(self.in_use())
+            .and_then(|target| files::link(&target, &self.shown()))
+            .map_err(|error| format!("cannot change {}: {error}", self.shown().display()))
     }
 
     /// The last good set, if there is one.

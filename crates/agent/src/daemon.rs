@@ -136,7 +136,7 @@ impl Daemon {
         self.backoff.failed();
     }
 
-    /// The last line in which it complained since it was started.
+    /// What it complained about last since it was started.
     pub fn complaint(&self) -> Option<String> {
         self.output.complaint_since(self.mark)
     }

@@ -9,6 +9,9 @@ use crate::files::{FileSet, link};
 /// Where most builds of Slurm look.
 pub const ETC_SLURM: &str = "/etc/slurm";
 
+/// How names of files end that a set replaces as a whole.
+const CONFIGURATION: [&str; 5] = [".conf", ".conf.d", ".key", ".example", ".yaml"];
+
 /// Shows the files of a directory at `place`. The directory's own name may be a link that changes later.
 ///
 /// # Errors
@@ -23,13 +26,23 @@ pub fn show(directory: &Path, place: &Path) -> Result<(), String> {
 /// One link in place of the image's directory.
 fn replace(directory: &Path, place: &Path) -> io::Result<()> {
     if fs::symlink_metadata(place).is_ok_and(|meta| meta.is_dir()) {
-        // What is mounted there, or below, must stay: this fails at the first such thing.
-        if is_mounted(place) {
+        if is_mounted(place) || holds_more_than_configuration(place)? {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         fs::remove_dir_all(place)?;
     }
     link(directory, place)
+}
+
+/// Scripts of the image that a configuration may name by their path have to stay.
+fn holds_more_than_configuration(place: &Path) -> io::Result<bool> {
+    let configuration = |name: &str| CONFIGURATION.iter().any(|end| name.ends_with(end));
+    for item in fs::read_dir(place)? {
+        if !item?.file_name().to_str().is_some_and(configuration) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn is_mounted(place: &Path) -> bool {
@@ -46,7 +59,29 @@ fn link_each(directory: &Path, place: &Path) -> io::Result<()> {
         }
         link(&directory.join(name), &target)?;
     }
+    // Those of an earlier set that this one does not have.
+    for item in fs::read_dir(place)? {
+        let path = item?.path();
+        if fs::read_link(&path).is_ok_and(|target| target.starts_with(directory)) && !path.exists() {
+            fs::remove_file(&path)?;
+        }
+    }
     Ok(())
+}
+
+/// Puts the image's own slurm.conf out of the way, so that commands find what slurmd has fetched.
+///
+/// # Errors
+///
+/// It cannot be renamed.
+pub fn hide(place: &Path) -> Result<(), String> {
+    let file = place.join("slurm.conf");
+    match fs::rename(&file, place.join("slurm.conf.image")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot rename {}: {error}", file.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -74,10 +109,24 @@ mod tests {
         let (etc, one) = (root.path().join("etc"), root.path().join("one"));
         fs::create_dir_all(one.join("scripts")).unwrap();
         fs::create_dir(&etc).unwrap();
-        fs::write(etc.join("kept"), "").unwrap();
-        fs::write(one.join("scripts/a"), "a").unwrap();
-        link_each(&one, &etc).unwrap();
+        fs::write(etc.join("prolog.sh"), "").unwrap();
+        for name in ["scripts/a", "b.conf"] {
+            fs::write(one.join(name), "a").unwrap();
+        }
+        show(&one, &etc).unwrap();
         assert_eq!(fs::read_to_string(etc.join("scripts/a")).unwrap(), "a");
-        assert!(etc.join("kept").exists());
+        fs::remove_file(one.join("b.conf")).unwrap();
+        show(&one, &etc).unwrap();
+        assert!(etc.join("prolog.sh").exists(), "what the image has beside it stays");
+        assert!(fs::symlink_metadata(etc.join("b.conf")).is_err(), "what the set has no more is gone");
+    }
+
+    #[test]
+    fn the_images_own_slurm_conf_can_be_put_out_of_the_way() {
+        let root = tempfile::tempdir().unwrap();
+        hide(root.path()).unwrap();
+        fs::write(root.path().join("slurm.conf"), "").unwrap();
+        hide(root.path()).unwrap();
+        assert!(!root.path().join("slurm.conf").exists());
     }
 }

@@ -61,12 +61,19 @@ impl Output {
         words(&lines.since(mark).collect::<Vec<_>>())
     }
 
-    /// The last line since a mark that is an error.
+    /// The last lines since a mark that are errors.
     pub fn complaint_since(&self, mark: u64) -> Option<String> {
-        let lines = lock(&self.lines);
-        let is_complaint = |line: &&str| line.contains("error:") || line.contains("fatal:");
-        lines.since(mark).filter(is_complaint).last().map(|line| without_time(line).to_owned())
+        complaint(&lock(&self.lines).since(mark).collect::<Vec<_>>())
     }
+}
+
+/// The last error, with the one just before it: some daemons tell the cause first.
+fn complaint(lines: &[&str]) -> Option<String> {
+    let is_error = |line: &&&str| line.contains("error:") || line.contains("fatal:");
+    let last = lines.iter().rposition(|line| is_error(&line))?;
+    let before = lines.iter().take(last).next_back().filter(is_error);
+    let shown: Vec<&str> = before.into_iter().chain(lines.get(last)).map(|line| without_time(line)).collect();
+    Some(shown.join("\n"))
 }
 
 /// The lines that tell why a daemon ended: the fatal one, with what follows it and the errors just before; else the last.
@@ -165,5 +172,14 @@ mod tests {
         assert_eq!(words(&of_26), "error: bad\nfatal: worse");
         assert_eq!(words(&["1", "2", "3", "4", "5"]), "2\n3\n4\n5");
         assert_eq!(words(&[]), "");
+    }
+
+    #[test]
+    fn a_complaint_is_the_last_error_and_its_cause() {
+        let lines =
+            ["error: old", "started", "[2026-11-16T06:21:18.981] error: denied", "error: trying again", "x"];
+        assert_eq!(complaint(&lines).as_deref(), Some("error: denied\nerror: trying again"));
+        assert_eq!(complaint(&["a", "error: b"]).as_deref(), Some("error: b"));
+        assert_eq!(complaint(&["a", "b"]), None);
     }
 }

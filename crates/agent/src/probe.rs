@@ -50,7 +50,7 @@ fn listens(daemon: &str, port: u16) -> Result<String, String> {
 }
 
 fn slurmctld() -> Result<String, String> {
-    let conf = ConfSets::new(Path::new(path::SLURMCTLD_SPOOL)).in_use().join("slurm.conf");
+    let conf = ConfSets::new(Path::new(path::SLURMCTLD_SPOOL)).shown().join("slurm.conf");
     let said = run("scontrol", &["ping"], Some(conf))?;
     match said.contains(" is UP") {
         true => Ok("slurmctld answers".into()),

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use nix::unistd::Pid;
 
+/// The step of a slurmstepd that has not called itself by it yet.
+const UNNAMED: &str = "unknown";
+
 /// A process, as far as we look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
@@ -43,7 +46,15 @@ fn name_and_rest(stat: &str) -> Option<(&str, &str)> {
 
 /// Job steps that live on this node, e.g. `17.0` or `17.batch`.
 pub fn job_steps() -> Vec<String> {
-    let mut steps: Vec<String> = processes().iter().filter_map(|process| step_of(&process.title)).collect();
+    steps_in(&processes())
+}
+
+fn steps_in(processes: &[Process]) -> Vec<String> {
+    let step = |process: &Process| {
+        let unnamed = || is_stepd(process).then(|| UNNAMED.to_owned());
+        step_of(&process.title).or_else(unnamed)
+    };
+    let mut steps: Vec<String> = processes.iter().filter_map(step).collect();
     steps.sort();
     steps.dedup();
     steps
@@ -55,10 +66,9 @@ fn step_of(title: &str) -> Option<String> {
     Some(step.to_owned())
 }
 
-/// Process ids of all slurmstepd, also of one that has not called itself by its step yet. The one that slurmd keeps for
-/// itself (`slurmstepd infinity`) holds no job.
-pub fn has_stepd() -> bool {
-    processes().iter().any(|process| process.name == "slurmstepd" && !process.title.ends_with("infinity"))
+/// Whether a process holds a job step. The slurmstepd that slurmd keeps for itself (`slurmstepd infinity`) does not.
+fn is_stepd(process: &Process) -> bool {
+    process.name == "slurmstepd" && !process.title.ends_with("infinity")
 }
 
 /// Sessions of users that are open.
@@ -119,6 +129,18 @@ mod tests {
 
     fn process(pid: i32, parent: i32, title: &str) -> Process {
         Process { pid, parent, name: String::new(), title: title.into() }
+    }
+
+    #[test]
+    fn a_slurmstepd_that_has_no_name_yet_counts_too() {
+        let stepd = |title: &str| Process { name: "slurmstepd".into(), ..process(1, 1, title) };
+        let all = [
+            stepd("slurmstepd: [2.0]"),
+            stepd("/usr/sbin/slurmstepd"),
+            stepd("/usr/sbin/slurmstepd infinity"),
+        ];
+        assert_eq!(steps_in(&all), ["2.0", "unknown"]);
+        assert_eq!(steps_in(&all[2..]), Vec::<String>::new());
     }
 
     #[test]

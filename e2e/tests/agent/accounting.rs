@@ -53,7 +53,7 @@ fn accounted(controller: &Container<'_>, job: &str, state: &str) -> Result<bool>
 
 fn jobs_run_before_slurmdbd_is_there_and_are_accounted_later(version: Version) -> Result<()> {
     let lab = Lab::start(version)?;
-    set_password(&lab, "fir'st\\", "fir'st\\")?;
+    set_password(&lab, "fir'st", "fir'st")?;
     lab.mount_conf(ACCOUNTING)?;
     let controller = lab.controller()?;
     let worker = lab.worker(&[], &[])?;

@@ -56,8 +56,9 @@ fn a_refused_configuration_breaks_nothing_now_or_later(version: Version) -> Resu
     controller.stop()?;
     controller.start()?;
     controller.wait_until_ready()?;
-    let again = controller.state()?;
-    assert_eq!((in_use(&again), refused(&again)), (in_use(&good), refused(&state)));
+    controller.wait_for_state("the last good set is in use, and the other still refused", |again| {
+        (in_use(again), refused(again)) == (in_use(&good), refused(&state))
+    })?;
     controller.wait_for_job(&job, &["RUNNING", "COMPLETED"])?;
 
     // Another good one.

@@ -285,9 +285,12 @@ impl Container<'_> {
     /// A command inside.
     pub fn command(&self, words: &[&str]) -> Result<Command> {
         let pid = self.pid()?;
+        let environment = self.lab.path(&format!("{}/{}/environment", self.pod.name, self.name));
+        let environment = fs::read_to_string(environment)?;
+        let words = [&["env"][..], &environment.lines().collect::<Vec<_>>(), words].concat();
         let enter =
             ["nsenter", "--target", &pid, "--mount", "--net", "--uts", "--pid", "--root", "--wd", "--"];
-        Ok(self.lab.machine.command(&[&enter[..], words].concat()))
+        Ok(self.lab.machine.command(&[&enter[..], &words].concat()))
     }
 
     /// Runs a command inside, as `kubectl exec` does, and returns what it printed.

@@ -1,6 +1,6 @@
 //! A login pod: sessions are counted, and outlive sshd and its host keys.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 use rig::slurm::Version;
@@ -28,38 +28,41 @@ fn key_pair(lab: &Lab, name: &str) -> Result<(Vec<u8>, Vec<u8>)> {
     Ok((read(&file)?, read(&format!("{file}.pub"))?))
 }
 
+/// Mounts a new host key and gives its fingerprint.
 fn mount_host_key(lab: &Lab, name: &str) -> Result<String> {
     let (private, public) = key_pair(lab, name)?;
     lab.mount("sshd-keys", &[("ssh_host_ed25519_key", &private), ("ssh_host_ed25519_key.pub", &public)])?;
-    let public = String::from_utf8(public)?;
-    Ok(public.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+    let said = lab.machine().exec(&["ssh-keygen", "-l", "-f", &format!("/tmp/{name}.pub")])?;
+    said.split_whitespace().nth(1).map(str::to_owned).context("no fingerprint")
 }
 
-const SSH: [&str; 7] = [
-    "ssh",
-    "-i",
-    "/tmp/user",
-    "-oStrictHostKeyChecking=no",
-    "-oUserKnownHostsFile=/dev/null",
-    "-oBatchMode=yes",
-    "root@10.9.0.61",
-];
+/// ssh of this machine in the network of the pods: not every image has one.
+fn ssh(lab: &Lab, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &lab.machine().pid().to_string(), "--net", "ssh", "-F", "none", "-i"]);
+    command.arg(lab.machine().path("/tmp/user"));
+    command.args(["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oBatchMode=yes"]);
+    command.args(["-oIdentitiesOnly=yes", "root@10.9.0.61"]).args(words);
+    command
+}
 
-/// A session that lasts until it is killed.
+/// A session that lasts until its client is killed.
 fn session(lab: &Lab, terminal: bool) -> Result<Child> {
-    let words = [&SSH[..], if terminal { &["-tt"] } else { &[] }, &["sleep 1000"]].concat();
-    Ok(lab
-        .machine()
-        .command(&words)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?)
+    let words: &[&str] = if terminal { &["-tt", "sleep 1000"] } else { &["sleep 1000"] };
+    Ok(ssh(lab, words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
 }
 
+fn end(mut session: Child) -> Result<()> {
+    session.kill()?;
+    session.wait()?;
+    Ok(())
+}
+
+/// The fingerprint of the host key that sshd has, if it takes connections.
 fn host_key(lab: &Lab) -> Result<String> {
-    let said = lab.machine().exec(&["ssh-keyscan", "-t", "ed25519", "10.9.0.61"])?;
-    Ok(said.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" "))
+    let said = String::from_utf8_lossy(&ssh(lab, &["-v", "true"]).output()?.stderr).into_owned();
+    let line = said.lines().find_map(|line| line.split_once("Server host key: ssh-ed25519 "));
+    Ok(line.map(|(_, key)| key.to_owned()).unwrap_or_default())
 }
 
 fn sessions(login: &Container<'_>, count: u32) -> Result<()> {
@@ -90,11 +93,11 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     );
 
     // What a user sees.
-    let said = lab.machine().exec(&[&SSH[..], &["scontrol ping; echo $SLURM_CONF"]].concat())?;
+    let said = e2e::output_of(&mut ssh(&lab, &["scontrol ping; echo $SLURM_CONF"]), None)?;
     assert!(said.contains(" is UP") && said.contains("/etc/slurm/slurm.conf"), "{said}");
     sessions(&login, 0)?;
-    let mut with_terminal = session(&lab, true)?;
-    let mut without = session(&lab, false)?;
+    let with_terminal = session(&lab, true)?;
+    let without = session(&lab, false)?;
     sessions(&login, 2)?;
 
     // New host keys end no session; settings that sshd does not like are not taken.
@@ -108,14 +111,12 @@ fn sessions_are_counted_and_outlive_sshd(version: Version) -> Result<()> {
     assert_eq!((login.state()?.sessions, login.state()?.restarts), (Some(2), 0));
 
     // A pod that stops takes no more sessions and waits for those that are open.
-    without.kill()?;
-    without.wait()?;
+    end(without)?;
     sessions(&login, 1)?;
     login.signal("-TERM")?;
-    login.wait_until("sshd is closed", || Ok(host_key(&lab).map_or(true, |key| key.is_empty())))?;
+    login.wait_until("sshd is closed", || Ok(host_key(&lab)?.is_empty()))?;
     assert_eq!(login.state()?.sessions, Some(1));
     assert!(!login.has_ended());
-    with_terminal.kill()?;
-    with_terminal.wait()?;
+    end(with_terminal)?;
     login.wait_until("the pod has ended", || Ok(login.has_ended()))
 }

@@ -87,7 +87,7 @@ fn a_pod_that_stops_drains_its_node_and_waits_for_jobs(version: Version) -> Resu
     controller.wait_for_node(NODE, IDLE)?;
     assert!(
         !controller.node(NODE)?.contains("slurm-agent:"),
-        "the reason is gone: {}",
+        "the reason is not ours: {}",
         controller.node(NODE)?
     );
 

@@ -29,14 +29,14 @@ const IMAGE_PACKAGES: &[Package] = &[
     Package { name: "debian-archive-keyring", proof: "/usr/share/keyrings/debian-archive-keyring.gpg" },
 ];
 
-/// What people and tests log in to Slurm with.
-const LOGIN_PACKAGES: &[Package] = &[Package { name: "openssh-client", proof: "/usr/bin/ssh" }];
+/// What people and tests reach login pods with.
+const CLIENT_PACKAGES: &[Package] = &[Package { name: "openssh-client", proof: "/usr/bin/ssh" }];
 
 fn missing() -> Vec<&'static str> {
     NODE_PACKAGES
         .iter()
         .chain(IMAGE_PACKAGES)
-        .chain(LOGIN_PACKAGES)
+        .chain(CLIENT_PACKAGES)
         .filter(|package| !Path::new(package.proof).exists())
         .map(|package| package.name)
         .collect()

@@ -32,10 +32,15 @@ impl ClientConf {
         let in_use = mounted()?;
         sets.store(&in_use)?;
         sets.use_set(&in_use.hash())?;
-        if let Err(error) = etc_slurm::show(&sets.in_use(), Path::new(ETC_SLURM)) {
+        let conf = Self { sets, tried: in_use.hash(), in_use };
+        conf.show(agent);
+        Ok(conf)
+    }
+
+    fn show(&self, agent: &Agent) {
+        if let Err(error) = etc_slurm::show(&self.sets.in_use(), Path::new(ETC_SLURM)) {
             agent.failed(&error);
         }
-        Ok(Self { sets, tried: in_use.hash(), in_use })
     }
 
     /// The slurm.conf in use, by a name that stays the same.
@@ -65,6 +70,7 @@ impl ClientConf {
             Ok(()) => {
                 agent.say(&format!("the configuration is {hash} now"));
                 self.in_use = set;
+                self.show(agent);
                 true
             }
             Err(error) => {

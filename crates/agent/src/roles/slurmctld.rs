@@ -19,7 +19,7 @@ use crate::slurm_conf::{Conf, with_queued_accounting, without_accounting};
 use crate::{lookup, munge_socket, proc, programs};
 
 const LOOK: Duration = Duration::from_secs(1);
-const HELPER: Duration = Duration::from_secs(60);
+const HELPER: Duration = Duration::from_secs(30);
 /// How long slurmctld may take to come back from reconfigure.
 const RECONFIGURE: Duration = Duration::from_secs(120);
 /// It saves its state when it stops.
@@ -214,7 +214,7 @@ impl Slurmctld<'_> {
 
     /// Starts with exactly these files. `waits_for` is given where slurmctld may wait for slurmdbd to register.
     fn launch(&mut self, set: &FileSet, waits_for: Option<&Conf>) -> Result<Start, Stopped> {
-        let started = self.show(set).and_then(|()| {
+        let started = self.take(set).and_then(|()| {
             let mut command = programs::command("slurmctld")?;
             command.arg("-D").arg("-f").arg(self.slurm_conf()).env("SLURM_CONF", self.slurm_conf());
             self.daemon.start(&self.agent.children, &mut command)
@@ -224,10 +224,12 @@ impl Slurmctld<'_> {
         }
         loop {
             if let Some((ended, words)) = self.daemon.take_end() {
+                self.agent.update(|state| state.restarts = state.restarts.saturating_add(1));
                 let words = if words.is_empty() { ended.to_string() } else { words };
                 return Ok(Start::Ended(words));
             }
             if self.answers() {
+                self.show();
                 return Ok(Start::Up);
             }
             if let Some(conf) = waits_for
@@ -246,14 +248,18 @@ impl Slurmctld<'_> {
         self.sets.in_use().join("slurm.conf")
     }
 
-    /// Makes a set the one in use, for slurmctld and for commands in this container.
-    fn show(&self, set: &FileSet) -> Result<(), String> {
+    /// Makes a set the one that slurmctld reads next.
+    fn take(&self, set: &FileSet) -> Result<(), String> {
         self.sets.store(set)?;
-        self.sets.use_set(&set.hash())?;
-        if let Err(error) = etc_slurm::show(&self.sets.in_use(), Path::new(ETC_SLURM)) {
+        self.sets.use_set(&set.hash())
+    }
+
+    /// Shows the set in use to commands in this container, which never see one that is only tried.
+    fn show(&self) {
+        let shown = self.sets.show().and_then(|()| etc_slurm::show(&self.sets.shown(), Path::new(ETC_SLURM)));
+        if let Err(error) = shown {
             self.agent.failed(&error);
         }
-        Ok(())
     }
 
     /// Directories and keys with the owner that Slurm wants.
@@ -345,7 +351,7 @@ impl Slurmctld<'_> {
             return Ok(Change::NoAnswer("slurmctld does not run".into()));
         };
         let before = proc::execution(pid);
-        let asked = self.show(&effective).and_then(|()| {
+        let asked = self.take(&effective).and_then(|()| {
             let mut scontrol = programs::command("scontrol")?;
             // scontrol itself would fail over a bad set, with words of its own.
             scontrol.arg("reconfigure").env("SLURM_CONF", self.sets.directory_of(&old).join("slurm.conf"));
@@ -377,6 +383,7 @@ impl Slurmctld<'_> {
                 return Ok(Change::Refused(self.daemon.words_since(mark)));
             };
             if proc::execution(pid).as_deref() != before && self.answers() {
+                self.show();
                 return Ok(Change::Done);
             }
             self.agent.pause(TICK)?;

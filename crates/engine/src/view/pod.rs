@@ -98,6 +98,9 @@ pub struct ContainerStatusView {
     /// Whether it passes its readiness probe.
     #[serde(default)]
     pub ready: bool,
+    /// Whether its startup probe has passed.
+    #[serde(default)]
+    pub started: Option<bool>,
     /// How often it was started again.
     #[serde(default)]
     pub restart_count: i32,

@@ -57,6 +57,7 @@ mod container {
     pub(super) const SLURMCTLD: &str = "slurmctld";
     pub(super) const SLURMRESTD: &str = "slurmrestd";
     pub(super) const SSHD: &str = "sshd";
+    pub(super) const SLURMD: &str = "slurmd";
 }
 
 /// Which optional kinds there are. A cluster keeps the kind of database that it has: a CRD that comes later would else leave
@@ -88,7 +89,13 @@ fn node_set(set: &NodeSet, live: &Live) -> NodeSetFacts {
 fn worker(pod: &PodView) -> Option<WorkerFacts> {
     let line = annotation(pod, labels::NODE_LINE)
         .and_then(|text| slurm::conf::user_pairs(labels::NODE_LINE, text, &[]).ok());
-    Some(WorkerFacts { node: NodeName::new(crate::nodeset::slurm_node(pod)).ok()?, line })
+    let slurmd = pod.status.container_statuses.iter().find(|status| &*status.name == container::SLURMD);
+    Some(WorkerFacts {
+        node: NodeName::new(crate::nodeset::slurm_node(pod)).ok()?,
+        line,
+        address: pod.status.pod_ip.as_deref().and_then(|address| address.parse().ok()),
+        registered: slurmd.is_some_and(|slurmd| slurmd.started == Some(true)),
+    })
 }
 
 fn references(context: &Context, namespace: &str) -> References {

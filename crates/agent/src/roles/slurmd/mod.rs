@@ -19,6 +19,7 @@ use super::keep::{LOOK, step};
 use super::variable;
 use crate::agent::{Agent, Stopped, TICK};
 use crate::daemon::Daemon;
+use crate::etc_slurm::{self, ETC_SLURM};
 use crate::files;
 use crate::sshd::Sshd;
 use crate::supervisord::{self, Supervisord};
@@ -80,6 +81,12 @@ fn user_programs() -> Option<Supervisord> {
 fn prepare(agent: &Agent) {
     if variable(env::CGROUP_V2).as_deref() == Some("true")
         && let Err(error) = cgroup::prepare()
+    {
+        agent.failed(&error);
+    }
+    // Commands in the pod see what slurmd has fetched, not what the image may hold.
+    if variable(env::CONF_SERVER).is_some()
+        && let Err(error) = etc_slurm::hide(Path::new(ETC_SLURM))
     {
         agent.failed(&error);
     }
@@ -158,13 +165,13 @@ fn work(
 
 /// Drains the node, waits for its jobs, and stops slurmd.
 fn stop(agent: &Agent, node: &Node, slurmd: &mut Daemon, others: &mut Programs) {
-    if slurmd.runs() || proc::has_stepd() {
+    if slurmd.runs() || !proc::job_steps().is_empty() {
         node.drain(agent);
         let mut asked = None;
         loop {
             // Job steps need slurmd to report their end.
             step(agent, slurmd, |agent| command::slurmd(agent, node));
-            if !proc::has_stepd() {
+            if proc::job_steps().is_empty() {
                 let ask = asked.is_none_or(|asked: Instant| asked.elapsed() >= LOOK);
                 if ask && node.is_free(agent) {
                     break;

@@ -12,6 +12,7 @@ use crate::{programs, registration};
 /// How the reason of a drain of ours begins.
 const MARKER: &str = "slurm-agent:";
 const STOPS: &str = "slurm-agent: the pod stops";
+const BACK: &str = "the pod runs again";
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The node.
@@ -142,8 +143,8 @@ impl Node {
         }
         if shown.is_drained_by_us() {
             agent.say(&format!("undraining {}", self.name));
-            // The reason of a drain that is over would make the next one look like ours.
-            if self.update(agent, &["State=UNDRAIN", "Reason="]).is_err() {
+            // Slurm 24.11 keeps the reason of a drain that is over, which would make the next one look like ours.
+            if self.update(agent, &["State=UNDRAIN", &format!("Reason={BACK}")]).is_err() {
                 return false;
             }
         }
