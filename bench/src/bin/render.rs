@@ -1,6 +1,7 @@
 //! From a manifest with every field set to all of its objects: promised within 2 ms. The peer is a copy of the same objects.
 
 use std::hint::black_box;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -37,8 +38,11 @@ fn main() -> Result<()> {
 /// So many workers that have a line in slurm.conf.
 fn facts(workers: usize) -> Result<Facts> {
     let line = slurm::conf::user_pairs("line", "CPUs=156 RealMemory=1249280 Gres=gpu:8", &[])?;
-    let worker =
-        |number: usize| Ok(WorkerFacts { node: format!("gpu-{number}").parse()?, line: Some(line.clone()) });
+    let worker = |number: usize| {
+        let address = Some(Ipv4Addr::LOCALHOST.into());
+        let node = format!("gpu-{number}").parse()?;
+        Ok(WorkerFacts { line: Some(line.clone()), address, ..WorkerFacts::new(node) })
+    };
     let workers = (0..workers).map(worker).collect::<Result<_>>()?;
     let gpu = NodeSetFacts { gpu: true, workers, ..NodeSetFacts::default() };
     Ok(Facts { node_sets: [("gpu".to_owned(), gpu)].into(), ..Facts::default() })

@@ -66,6 +66,12 @@ pub struct WorkerFacts {
 }
 
 impl WorkerFacts {
+    /// A pod that was just made, of a node that registers itself.
+    #[must_use]
+    pub const fn new(node: NodeName) -> Self {
+        Self { node, line: None, address: None, registered: false }
+    }
+
     /// Whether slurm.conf has a line for the node.
     #[must_use]
     pub fn has_line(&self) -> bool {

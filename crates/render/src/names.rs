@@ -173,3 +173,51 @@ fn shortened(name: &str, longest: usize) -> String {
     let end = name.floor_char_boundary(longest - hash.len() - 1);
     format!("{}-{hash}", name[..end].trim_end_matches(['-', '.']))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::Component;
+
+    fn names(cluster: &str) -> Names {
+        Names::new(cluster, "slurm", "cluster.local")
+    }
+
+    fn all(names: &Names) -> Vec<String> {
+        vec![
+            names.controller_pod(),
+            names.login(),
+            names.database(),
+            names.controller_service(),
+            names.login_headless_service(),
+            names.ssh_configs_worker(),
+            names.security_limits(Component::Controller),
+            names.node_set_security_limits(&"n".repeat(60)),
+            names.node_set_service(&"n".repeat(60)),
+            names.app_armor_profile(),
+        ]
+    }
+
+    #[test]
+    fn names_begin_with_the_cluster() {
+        let names = names("c1");
+        assert_eq!(names.controller_pod(), "c1-controller-0");
+        assert_eq!(names.slurm_configs(), "c1-slurm-configs");
+        assert_eq!(names.dns(&names.rest_service()), "c1-rest-svc.slurm.svc.cluster.local");
+    }
+
+    #[test]
+    fn every_name_of_the_longest_clusters_fits_and_differs() {
+        let (one, other) = ("a".repeat(60), format!("{}b", "a".repeat(59)));
+        let names: Vec<String> = all(&names(&one)).into_iter().chain(all(&names(&other))).collect();
+        for name in &names {
+            assert!(name.len() <= LONGEST, "{name}");
+            assert!(name.starts_with('a') || name.starts_with("soperator"), "{name}");
+            assert!(!name.contains("--") && !name.ends_with('-'), "{name}");
+        }
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert_eq!(self::names(&one).login().len(), LONGEST_SET);
+    }
+}

@@ -5,7 +5,7 @@ use slurm::conf::{Comment, ConfFile, IncludePath, Value};
 use slurm::{key, value};
 
 use super::config::Config;
-use super::{CUSTOM_SLURM_CONF, SLURM_CONF, plain};
+use super::{CUSTOM_SLURM_CONF, SLURM_CONF, plain, topology};
 use crate::{Facts, ValidatedCluster};
 
 /// Node records that Slurm makes room for, at least. Nodes that register themselves need a free one.
@@ -36,6 +36,9 @@ pub(super) fn slurm_conf(cluster: &ValidatedCluster, config: &Config, facts: &Fa
     config.partitions.write(&mut conf, facts);
     for (key, value) in &config.accounting {
         conf.set(key.clone(), value);
+    }
+    if topology::is_impossible(config, facts) {
+        conf.remove(|key| *key == key!("TopologyPlugin"));
     }
     // What comes last counts, but every command would complain about what comes twice.
     conf.remove(|key| config.custom_keys.contains(&key.as_str().to_ascii_lowercase()));

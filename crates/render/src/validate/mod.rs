@@ -47,7 +47,8 @@ pub struct ValidatedCluster {
     pub default_app_armor_profile: bool,
     /// `workerFeatures`: feature, and the host list of the workers that have it.
     pub worker_features: BTreeMap<String, String>,
-    /// Whether workers of NodeSets have lines in slurm.conf (partitions are structured) or register themselves.
+    /// Whether workers of NodeSets have lines in slurm.conf (partitions are structured, or the
+    /// topology is of blocks) or register themselves.
     pub static_nodes: bool,
     /// Slurm's configuration files.
     pub config: Part<Config>,
@@ -169,7 +170,9 @@ pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<Validated
         worker_features: features
             .map(|feature| (feature.name.clone(), feature.hostlist_expr.clone()))
             .collect(),
-        static_nodes: spec.partition_configuration.config_type == PartitionConfigType::Structured,
+        // Slurm 24.11 does not start with a block of nodes that register themselves.
+        static_nodes: spec.partition_configuration.config_type == PartitionConfigType::Structured
+            || spec.slurm_config.topology_plugin == "topology/block",
         config: problems.part(Component::Common, || Config::new(spec, &names, build::ports(spec))),
         controller: problems.part(Component::Controller, || build.controller(&nodes.controller)),
         login: problems.part(Component::Login, || build.login(&nodes.login)),

@@ -107,7 +107,7 @@ fn no_change_of_files_keys_or_workers_restarts_a_pod() {
     for name in ALL {
         let mut case = case(name);
         let before = templates(&case);
-        let worker = WorkerFacts { node: "gpu-0".parse().unwrap(), line: Some(Vec::new()) };
+        let worker = WorkerFacts { line: Some(Vec::new()), ..WorkerFacts::new("gpu-0".parse().unwrap()) };
         let facts: Facts = case.facts.clone();
         case.facts = Facts { database_password: Some(Secret::from(b"other".to_vec())), ..facts };
         case.facts.topology = Some("SwitchName=other".into());
