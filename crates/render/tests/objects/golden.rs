@@ -22,7 +22,12 @@ fn expected(name: &'static str) -> BTreeMap<String, String> {
         file.push_str(&format!("---\n{}\n", text.trim_end()));
     };
     for rendered in case.rendered() {
-        write(rendered.component.as_str(), &rendered.object.to_value());
+        let mut value = rendered.object.to_value();
+        // Texts of files have golden files of their own.
+        for text in value.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten() {
+            *text.1 = "...".into();
+        }
+        write(rendered.component.as_str(), &value);
     }
     for value in case.node_set_values() {
         write("pods-of-nodesets", &value);

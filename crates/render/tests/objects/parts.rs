@@ -65,6 +65,15 @@ fn slurmctld_is_reached_by_its_service_before_it_is_ready() {
 }
 
 #[test]
+fn pods_have_their_dns_names_before_they_are_ready() {
+    for (name, service) in [(SMALL, "slurm1-nodeset-svc"), (SMALL, "slurm1-login-headless-svc")] {
+        let spec = &case(name).value("Service", service)["spec"];
+        assert_eq!(spec["clusterIP"], "None", "{service}");
+        assert_eq!(spec["publishNotReadyAddresses"], true, "{service}");
+    }
+}
+
+#[test]
 fn login_pods_are_replaced_by_the_operator_only() {
     let set = case(GPU).value("StatefulSet", "slurm1-login");
     assert_eq!(set["spec"]["updateStrategy"]["type"], "OnDelete");
