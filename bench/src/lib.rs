@@ -10,6 +10,11 @@ pub fn memory() -> Result<u64> {
     status("VmRSS:")
 }
 
+/// The memory of another process now, in bytes.
+pub fn memory_of(process: &str) -> Result<u64> {
+    status_of(process, "VmRSS:")
+}
+
 /// The most memory that this process had since [`forget_peak`], in bytes.
 pub fn peak() -> Result<u64> {
     status("VmHWM:")
@@ -26,7 +31,11 @@ pub fn mb(bytes: u64) -> f64 {
 }
 
 fn status(key: &str) -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
+    status_of("self", key)
+}
+
+fn status_of(process: &str, key: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(key)).context("no such line")?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes * 1024)

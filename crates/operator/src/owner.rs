@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::nebius::{NodeSet, SlurmCluster};
 use engine::Key;
+use engine::view::Guarded;
 use kube::Resource;
-use kube::core::DeserializeGuard;
 use render::labels;
 
 use crate::caches::Caches;
@@ -59,14 +59,11 @@ pub fn parent_of(caches: &Caches, set: &NodeSet) -> Parent {
 }
 
 /// The NodeSets of a cluster that can be read, sorted by name.
-pub fn sets_of(caches: &Caches, cluster: &Key) -> Vec<Arc<DeserializeGuard<NodeSet>>> {
+pub fn sets_of(caches: &Caches, cluster: &Key) -> Vec<Arc<Guarded<NodeSet>>> {
     let mut sets = caches.node_sets.list();
     sets.retain(|set| {
         set.meta().namespace.as_deref() == Some(&*cluster.namespace)
-            && set
-                .0
-                .as_ref()
-                .is_ok_and(|set| parent_of(caches, set) == Parent::Cluster(cluster.clone()))
+            && set.ok().is_some_and(|set| parent_of(caches, set) == Parent::Cluster(cluster.clone()))
     });
     sets
 }
@@ -77,7 +74,7 @@ pub fn clusters_in(caches: &Caches, namespace: &str) -> Vec<Key> {
     all.iter().map(|cluster| Key::of(&**cluster)).filter(|key| &*key.namespace == namespace).collect()
 }
 
-/// A cluster that can be read.
-pub fn cluster(caches: &Caches, key: &Key) -> Option<SlurmCluster> {
-    caches.clusters.get(key)?.0.as_ref().ok().cloned()
+/// A cluster, which may be malformed.
+pub fn cluster(caches: &Caches, key: &Key) -> Option<Arc<Guarded<SlurmCluster>>> {
+    caches.clusters.get(key)
 }

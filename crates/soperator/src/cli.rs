@@ -84,7 +84,7 @@ enum Command {
 /// The roles as subcommands. A role gets its own arguments here when its crate comes.
 #[derive(Debug, Subcommand)]
 enum RoleCommand {
-    /// Run the operator: it checks objects before they are stored (its controllers are not in this version)
+    /// Run the operator: it builds clusters, and checks objects before they are stored
     #[command(name = Role::Operator.subcommand())]
     Operator(Flags),
     /// Run the health checks (not in this version)

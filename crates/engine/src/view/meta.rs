@@ -10,7 +10,7 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
 /// A copy of the whole object, which `kubectl apply` keeps in an annotation.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

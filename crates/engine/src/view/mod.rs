@@ -3,12 +3,14 @@
 //! A whole Pod costs 119 KiB in memory, a view about 3. Views cannot be written back: they are no `Serialize`.
 
 mod claim;
+mod guarded;
 mod meta;
 mod node;
 mod pod;
 mod workload;
 
 pub use claim::{ClaimSpecView, ClaimStatusView, ClaimView};
+pub use guarded::Guarded;
 pub use meta::{MetaView, light_meta};
 pub use node::{NodeSpecView, NodeStatusView, NodeView};
 pub use pod::{

@@ -8,14 +8,13 @@ use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
 use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
-use engine::view::{ClaimView, MetaView, PodView, WorkloadView};
+use engine::view::{ClaimView, Guarded, MetaView, PodView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
-use kube::core::DeserializeGuard;
 use render::labels;
 use tokio_util::sync::CancellationToken;
 
@@ -29,9 +28,9 @@ pub const BY_CLUSTER: &str = "cluster";
 #[derive(Clone)]
 pub struct Caches {
     /// Clusters.
-    pub clusters: Cache<DeserializeGuard<SlurmCluster>>,
+    pub clusters: Cache<Guarded<SlurmCluster>>,
     /// Sets of workers.
-    pub node_sets: Cache<DeserializeGuard<NodeSet>>,
+    pub node_sets: Cache<Guarded<NodeSet>>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
     /// Claims, also those of users.

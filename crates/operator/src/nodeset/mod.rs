@@ -10,10 +10,10 @@ mod workers;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use api::nebius::NodeSet;
+use api::nebius::{NodeSet, SlurmCluster};
 use engine::Key;
 use engine::controller::{Controller, Options};
-use engine::view::PodView;
+use engine::view::{Guarded, PodView};
 use kube::{Resource, ResourceExt as _};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -64,8 +64,8 @@ fn watch(controller: &Controller, caches: &Caches) {
     // Worker pods take images, ports and names from their cluster.
     let known = caches.clone();
     controller.watch(&caches.clusters, move |change| {
-        let generation = |cluster: &Option<Arc<_>>| {
-            cluster.as_ref().and_then(|cluster: &Arc<kube::core::DeserializeGuard<_>>| {
+        let generation = |cluster: &Option<Arc<Guarded<SlurmCluster>>>| {
+            cluster.as_ref().and_then(|cluster| {
                 let meta = cluster.meta();
                 Some((meta.generation?, meta.deletion_timestamp.is_some()))
             })
@@ -84,7 +84,7 @@ fn sets_near(caches: &Caches, cluster: &Key) -> Vec<Key> {
     sets.iter()
         .filter(|set| set.meta().namespace.as_deref() == Some(&*cluster.namespace))
         .filter(|set| {
-            set.0.as_ref().is_ok_and(|set| match parent_of(caches, set) {
+            set.ok().is_some_and(|set| match parent_of(caches, set) {
                 Parent::Cluster(parent) => parent == *cluster,
                 Parent::Unclear(_) => true,
             })

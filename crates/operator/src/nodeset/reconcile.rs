@@ -36,7 +36,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         memory.undrained.lock().remove(&key);
         return Ok(Wake::OnChange);
     };
-    let set = match &object.0 {
+    let set = match object.get() {
         Ok(set) => set,
         Err(invalid) => {
             let kind = Kind::erase::<NodeSet>(&());
@@ -85,7 +85,10 @@ fn parent(context: &Context, set: &NodeSet) -> Result<ValidatedCluster, String> 
     let found = cluster(&context.caches, &key)
         .filter(|cluster| cluster.meta().deletion_timestamp.is_none())
         .ok_or_else(|| format!("waiting for SlurmCluster {name}: there is none of this name"))?;
-    validate(&found, &context.defaults).map_err(|problems| {
+    let found = found
+        .get()
+        .map_err(|invalid| format!("waiting for SlurmCluster {name}: it cannot be read: {}", invalid.error))?;
+    validate(found, &context.defaults).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         format!("waiting for SlurmCluster {name}: {}", problems.join("; "))
     })

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::Key;
 use engine::view::PodView;
@@ -18,7 +19,12 @@ use crate::agent_client::{self, AgentError};
 struct Known {
     /// What slurmctld runs with, by uid of its pod, restarts of its container, and hash of the set: nobody is asked again.
     config: Option<(String, i32, String, Verdict)>,
+    /// How often in a row an agent did not answer.
+    misses: u32,
 }
+
+/// The longest time between two looks at an agent that does not answer.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What slurmctld made of a set of configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,26 @@ impl Agents {
         let known = Some((uid, restarts_of(pod), hash.to_string(), verdict.clone()));
         self.clusters.lock().entry(cluster.clone()).or_default().config = known;
         Some(verdict)
+    }
+
+    /// Notes that an agent answered.
+    pub fn heard(&self, cluster: &Key) {
+        if let Some(known) = self.clusters.lock().get_mut(cluster) {
+            known.misses = 0;
+        }
+    }
+
+    /// Notes that an agent did not answer.
+    pub fn missed(&self, cluster: &Key) {
+        let mut clusters = self.clusters.lock();
+        let known = clusters.entry(cluster.clone()).or_default();
+        known.misses = known.misses.saturating_add(1);
+    }
+
+    /// How long to wait before the next look: longer and longer if nobody answers, because nobody may ever do.
+    pub fn patience(&self, cluster: &Key, first: Duration) -> Duration {
+        let misses = self.clusters.lock().get(cluster).map_or(0, |known| known.misses);
+        first.saturating_mul(1 << (misses / 8).min(10)).min(LONGEST_PATIENCE)
     }
 
     /// Forgets a cluster that is gone.
@@ -122,6 +148,17 @@ mod tests {
         assert_eq!(verdict(&refused, "new"), Some(Verdict::Refused("bad line".into())));
         assert_eq!(verdict(&config("old", "old", None), "new"), None, "it has not seen it yet");
         assert_eq!(verdict(&config("older", "old", Some("bad")), "new"), None, "that was another one");
+    }
+
+    #[test]
+    fn an_agent_that_never_answers_is_asked_less_and_less() {
+        let (agents, key, first) = (Agents::default(), Key::new("ns", "c"), Duration::from_secs(2));
+        (0..7).for_each(|_| agents.missed(&key));
+        assert_eq!(agents.patience(&key, first), first, "a pod takes a while to start");
+        (0..1000).for_each(|_| agents.missed(&key));
+        assert_eq!(agents.patience(&key, first), LONGEST_PATIENCE);
+        agents.heard(&key);
+        assert_eq!(agents.patience(&key, first), first);
     }
 
     #[test]

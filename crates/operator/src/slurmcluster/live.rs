@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use api::nebius::NodeSet;
 use engine::Key;
-use engine::view::{PodView, WorkloadView};
+use engine::view::{Guarded, PodView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
-use kube::core::DeserializeGuard;
 use render::{Component, Names, labels};
 
 use crate::caches::{Caches, MariaDb};
@@ -28,7 +27,7 @@ pub struct Live {
     /// slurmrestd.
     pub rest: Option<Arc<WorkloadView<Deployment>>>,
     /// Its NodeSets that can be read.
-    pub sets: Vec<Arc<DeserializeGuard<NodeSet>>>,
+    pub sets: Vec<Arc<Guarded<NodeSet>>>,
     /// All its pods.
     pub pods: Vec<Arc<PodView>>,
 }
@@ -67,6 +66,6 @@ impl Live {
 
     /// The NodeSets, as far as they can be read.
     pub fn node_sets(&self) -> impl Iterator<Item = &NodeSet> {
-        self.sets.iter().filter_map(|set| set.0.as_ref().ok())
+        self.sets.iter().filter_map(|set| set.ok())
     }
 }

@@ -114,7 +114,7 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     });
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {
-        let set = change.object().and_then(|set| set.0.as_ref().ok());
+        let set = change.object().and_then(|set| set.ok());
         match set.map(|set| parent_of(&known, set)) {
             Some(Parent::Cluster(cluster)) => vec![cluster],
             _ => clusters_in(&known, &change.key.namespace),

@@ -39,7 +39,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         forget(context, memory, &key);
         return Ok(Wake::OnChange);
     };
-    let cluster = match &object.0 {
+    let cluster = match object.get() {
         Ok(cluster) => cluster,
         Err(invalid) => {
             let kind = Kind::erase::<SlurmCluster>(&());
@@ -226,7 +226,8 @@ impl Look<'_> {
         let mut asked = Asked::default();
         let agents = &self.memory.agents;
         let names = self.validated.names();
-        let controller = live.controller_pod(names).filter(|pod| !pod.is_terminating());
+        let has_address = |pod: &&Arc<PodView>| !pod.is_terminating() && pod.status.pod_ip.is_some();
+        let controller = live.controller_pod(names).filter(has_address);
         let runs_wanted_image = live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
         let needs_programs = facts.slurmctld_programs.is_none()
             && runs_wanted_image
@@ -241,11 +242,18 @@ impl Look<'_> {
             && (needs_programs || (hash.is_some() && asked.verdict.is_none()))
         {
             add(controller);
-            asked.again_after(SOON);
+            asked.again_after(agents.patience(self.key, SOON));
         }
         stale.iter().take(1).for_each(&mut add);
-        for component in [Component::Controller, Component::Accounting, Component::Rest, Component::Login, Component::Database] {
-            let unready = live.pods_of(component).into_iter().find(|pod| !pod.is_ready() && pod.status.pod_ip.is_some());
+        let parts = [
+            Component::Controller,
+            Component::Accounting,
+            Component::Database,
+            Component::Rest,
+            Component::Login,
+        ];
+        for component in parts {
+            let unready = live.pods_of(component).into_iter().find(|pod| !pod.is_ready() && has_address(pod));
             if let Some(pod) = unready {
                 add(pod);
                 asked.again_after(LATER);
@@ -257,12 +265,16 @@ impl Look<'_> {
                 Ok(state) => {
                     asked.states.insert(pod, state);
                 }
-                Err(error) => tracing::debug!(pod, %error, "an agent was not heard"),
+                Err(error) => {
+                    tracing::debug!(pod, %error, "an agent was not heard");
+                    agents.missed(self.key);
+                }
             }
         }
         if let Some(controller) = controller
             && let Some(state) = asked.states.get(&controller.name_any()).cloned()
         {
+            agents.heard(self.key);
             if runs_wanted_image {
                 agents.note_programs(image, &state);
                 if needs_programs && !state.programs.is_empty() {

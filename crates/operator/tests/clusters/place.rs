@@ -161,7 +161,7 @@ impl Place {
     pub async fn until_quiet(&self) -> Result<()> {
         let (mut count, mut since) = (self.writes().len(), Instant::now());
         let start = Instant::now();
-        while since.elapsed() < Duration::from_millis(1500) || count == 0 {
+        while since.elapsed() < Duration::from_millis(2500) || count == 0 {
             if start.elapsed() > PATIENCE {
                 bail!("no rest after {PATIENCE:?}: {:#?}", self.writes().len());
             }
