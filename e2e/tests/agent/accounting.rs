@@ -90,6 +90,9 @@ fn jobs_run_before_slurmdbd_is_there_and_are_accounted_later(version: Version) -
     controller
         .wait_until("the job over it all is accounted", || accounted(&controller, &during, "COMPLETED"))?;
     assert_eq!(worker.state()?.restarts, 0);
+    worker.wait_until("the node has the configuration, too", || {
+        Ok(worker.exec(&["scontrol", "show", "config"])?.contains("AccountingStorageHost   = c-accounting\n"))
+    })?;
     let clusters =
         controller.exec(&["sacctmgr", "--noheader", "--parsable2", "show", "cluster", "format=cluster"])?;
     assert_eq!(clusters.trim(), "c");
@@ -118,6 +121,7 @@ fn jobs_run_before_slurmdbd_is_there_and_are_accounted_later(version: Version) -
     controller.wait_until_ready()?;
     database.start()?;
     slurmdbd.start()?;
+    database.wait_until_ready()?;
     slurmdbd.wait_until_ready()?;
     controller
         .wait_until("the first job is still accounted", || accounted(&controller, &before, "COMPLETED"))?;

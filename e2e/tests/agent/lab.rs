@@ -91,7 +91,7 @@ pub const REST: Pod = Pod { name: "rest", host: "rest", address: "10.9.0.51", mu
 pub const LOGIN: Pod = Pod { name: "login", host: "login-0", address: "10.9.0.61", munge: true };
 
 /// The agent, built once for all tests of a process.
-fn agent_program() -> Result<PathBuf> {
+pub fn agent_program() -> Result<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if built.is_none() {

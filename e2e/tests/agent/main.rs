@@ -5,5 +5,6 @@ mod config;
 mod keys;
 mod lab;
 mod login;
+mod program;
 mod rest;
 mod worker;

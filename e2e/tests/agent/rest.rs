@@ -40,7 +40,8 @@ fn slurmrestd_answers_and_follows_the_configuration(version: Version) -> Result<
     rest.wait_for_state("the set is not taken", |state| {
         state.last_error.as_deref().is_some_and(|error| error.contains("is not a valid number"))
     })?;
-    assert!(get("/slurm/v0.0.42/ping")?.contains(" 200 OK"));
+    // slurmctld tries the set, too, and is away for a moment.
+    rest.wait_until("it answers still", || Ok(get("/slurm/v0.0.42/ping")?.contains(" 200 OK")))?;
     let before = rest.exec(&["pgrep", "--exact", "slurmrestd"])?;
     lab.mount_conf("MaxJobCount=777\n")?;
     rest.wait_until("slurmrestd is started with the new set", || {

@@ -123,6 +123,7 @@ impl Slurmctld<'_> {
     /// Starts with the mounted set, or else with the last good one.
     fn bring_up(&mut self) -> Result<(), Stopped> {
         let Ok(given) = mounted() else { return Ok(()) };
+        let before = self.directory_in_use();
         let good = self.sets.good();
         let mut why = self.refusal_of(&given.hash());
         let mut candidates = Vec::new();
@@ -135,7 +136,7 @@ impl Slurmctld<'_> {
             match self.start(&set)? {
                 Start::Up if hash == given.hash() => {
                     self.accepted(set);
-                    return Ok(());
+                    return self.push(&before);
                 }
                 Start::Up => {
                     // Only now is it sure that the fault lies in the new set.
@@ -145,7 +146,7 @@ impl Slurmctld<'_> {
                     self.in_use = Some(set);
                     self.starts.reset();
                     self.report(&given.hash());
-                    return Ok(());
+                    return self.push(&before);
                 }
                 Start::Ended(words) => {
                     self.agent
@@ -160,6 +161,25 @@ impl Slurmctld<'_> {
         let config = ConfigState { in_use: String::new(), seen: given.hash(), refused: why };
         self.agent.update(|state| state.config = Some(config));
         Ok(())
+    }
+
+    /// Sends the configuration to nodes that may still have the one from before.
+    fn push(&mut self, before: &str) -> Result<(), Stopped> {
+        let Some(set) =
+            self.in_use.clone().filter(|_| !before.is_empty() && self.directory_in_use() != before)
+        else {
+            return Ok(());
+        };
+        if let Change::Refused(words) | Change::NoAnswer(words) = self.change(&set)? {
+            self.agent.failed(&format!("cannot send the configuration to the nodes: {words}"));
+        }
+        Ok(())
+    }
+
+    /// The name of the directory that slurmctld reads.
+    fn directory_in_use(&self) -> String {
+        let target = fs::read_link(self.sets.in_use()).unwrap_or_default();
+        target.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Starts with a set and waits until slurmctld answers or has ended.
@@ -344,8 +364,7 @@ impl Slurmctld<'_> {
 
     /// Reconfigures with a set. If that fails, the old one is in its place again.
     fn change(&mut self, set: &FileSet) -> Result<Change, Stopped> {
-        let old = fs::read_link(self.sets.in_use()).unwrap_or_default();
-        let old = old.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let old = self.directory_in_use();
         let effective = if spool(UNREGISTERED).exists() { with_queued_accounting(set) } else { set.clone() };
         let (Some(pid), mark) = (self.daemon.pid(), self.daemon.mark()) else {
             return Ok(Change::NoAnswer("slurmctld does not run".into()));

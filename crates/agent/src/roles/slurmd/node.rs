@@ -13,6 +13,7 @@ use crate::{programs, registration};
 const MARKER: &str = "slurm-agent:";
 const STOPS: &str = "slurm-agent: the pod stops";
 const BACK: &str = "the pod runs again";
+const DOWN_TRIES: u32 = 4;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The node.
@@ -125,22 +126,35 @@ impl Node {
 
     /// Tells slurmctld at once that the node is gone, if the drain is ours and no job is there.
     pub fn down(&self, agent: &Agent) {
-        let told = self.shown(agent).and_then(|shown| {
-            let idle = shown.is_drained_by_us()
-                && !["ALLOCATED", "MIXED", "COMPLETING"].iter().any(|busy| shown.is(busy));
-            if idle { self.update(agent, &["State=DOWN", &format!("Reason={STOPS}")]) } else { Ok(()) }
-        });
-        if let Err(error) = told {
-            agent.say(&format!("cannot call {} down: {error}", self.name));
+        for _ in 0..DOWN_TRIES {
+            if self.try_down(agent) {
+                return;
+            }
+            // An answer of slurmd that was still on its way calls the node back: it is told once more.
+            std::thread::sleep(Duration::from_secs(1));
         }
+    }
+
+    /// Says whether there is nothing more to tell.
+    fn try_down(&self, agent: &Agent) -> bool {
+        let told = self.shown(agent).and_then(|shown| {
+            let busy = ["ALLOCATED", "MIXED", "COMPLETING"].iter().any(|busy| shown.is(busy));
+            if busy || shown.is("DOWN") || !shown.is_drained_by_us() {
+                return Ok(true);
+            }
+            self.update(agent, &["State=DOWN", &format!("Reason={STOPS}")]).map(|()| false)
+        });
+        told.unwrap_or_else(|error| {
+            agent.say(&format!("cannot call {} down: {error}", self.name));
+            true
+        })
     }
 
     /// Notes that the node has registered, and takes back a drain of ours. Says whether there is nothing more to do.
     pub fn settle(&self, agent: &Agent) -> bool {
-        let Ok(shown) = self.shown(agent) else { return false };
-        if !shown.is_registered() {
-            return false;
-        }
+        // slurmd itself first: what slurmctld says may be from the node's last life.
+        let shown = self.ask(agent, "scontrol", &["show", "slurmd"]).and_then(|_| self.shown(agent));
+        let Some(shown) = shown.ok().filter(Shown::is_registered) else { return false };
         if shown.is_drained_by_us() {
             agent.say(&format!("undraining {}", self.name));
             // Slurm 24.11 keeps the reason of a drain that is over, which would make the next one look like ours.
