@@ -88,12 +88,12 @@ async fn status_tells_what_is_known_and_what_is_not() {
     assert_eq!(json[0]["waits"][0]["condition"], "ControllersAvailable");
     assert_eq!((&json[0]["available"], &json[0]["slurm"]["answer"]), (&json!(false), &json!("none")));
 
-    let late = place.status(&["--wait", "1"]);
+    let late = place.status(&["--wait", "12"]);
     assert_eq!(late.status.code(), Some(1));
     let notes = text(&late.stderr);
     assert!(notes.contains("waiting for PVC jail-pvc"), "{notes}");
     assert_eq!(notes.matches("waiting for PVC").count(), 1, "told once: {notes}");
-    assert!(notes.contains("not available after 1 s: slurm1"), "{notes}");
+    assert!(notes.contains("not available after 12 s: slurm1"), "{notes}");
 
     let unknown = place.status(&["slurm2"]);
     assert_eq!(

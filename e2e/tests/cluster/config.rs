@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::cluster::{Cluster, OperatorKill};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::on_both_versions;
 
@@ -43,7 +43,8 @@ fn a_change_of_slurm_config_is_followed_without_a_restart(cluster: &Cluster) -> 
 
 fn what_slurm_refuses_is_told_and_the_cluster_goes_on(cluster: &Cluster) -> Result<()> {
     // Right by its form, so that nobody but Slurm itself can know.
-    let bad = "SelectType=select/no_such_plugin";
+    let good = cluster.get("slurmcluster", cluster.name())?["spec"]["customSlurmConfig"].clone();
+    let bad = format!("{}\nSelectType=select/no_such_plugin\n", good.as_str().unwrap_or_default());
     let job = cluster.sbatch("", "sleep 25")?;
     cluster.wait_running(&job)?;
     cluster.patch(&json!({"customSlurmConfig": bad}))?;
@@ -68,7 +69,7 @@ fn what_slurm_refuses_is_told_and_the_cluster_goes_on(cluster: &Cluster) -> Resu
     })?;
     assert_eq!(cluster.run("srun -N2 hostname")?.lines().count(), 2);
 
-    cluster.patch(&json!({"customSlurmConfig": Value::Null}))?;
+    cluster.patch(&json!({"customSlurmConfig": good}))?;
     cluster.wait("nothing is refused any more", || Ok(told()?.is_none()))?;
     cluster.wait_available()
 }

@@ -248,7 +248,7 @@ mod tests {
         let old = cluster("one", json!({"phase": "Available", "observedGeneration": 1}));
         let view = view(&old, &[], &[]);
         assert!(!view.available);
-        assert!(view.line().contains("has not looked at the latest change"), "{}", view.line());
+        assert!(view.wait_lines()[0].contains("has not looked at the latest change"), "{view:?}");
     }
 
     #[test]
@@ -260,6 +260,6 @@ mod tests {
                 {"type": "LoginAvailable", "status": "False", "reason": "ImagePull", "message": "no such image", "lastTransitionTime": "2026-01-01T00:00:00Z"},
             ]}),
         );
-        assert_eq!(view(&waits, &[], &[]).line(), "a/one: Pending; LoginAvailable: no such image");
+        assert_eq!(view(&waits, &[], &[]).wait_lines(), ["LoginAvailable: no such image"]);
     }
 }

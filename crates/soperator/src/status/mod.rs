@@ -4,7 +4,7 @@ mod kubernetes;
 mod slurm;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Look in all namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Wait so many seconds until it is available, and tell what it waits for whenever that changes
+    /// Wait so many seconds until it is available, and tell what happens, and what it waits for when nothing does
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
     /// The form of the answer
@@ -53,6 +53,8 @@ enum Output {
 }
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+/// How long nothing may happen before it is told why.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the API server may be silent.
 const REACH: Duration = Duration::from_secs(5);
 
@@ -113,27 +115,64 @@ async fn wait(
     notes: &mut impl Write,
 ) -> Result<Vec<View>, Error> {
     let start = Instant::now();
-    let mut told = BTreeMap::new();
+    let mut teller = Teller::default();
     loop {
         let views = look(client, wanted).await;
         let done = views.as_ref().is_ok_and(|views| views.iter().all(|view| view.available));
-        let lines: Vec<(String, String)> = match &views {
-            Ok(views) => {
-                views.iter().map(|view| (format!("{}/{}", view.namespace, view.name), view.line())).collect()
-            }
-            // It may still be made.
-            Err(error) => vec![(String::new(), error.to_string())],
-        };
-        for (cluster, line) in lines {
-            if told.get(&cluster) != Some(&line) {
-                // Without a reader of the notes the exit code still tells.
-                let _ = writeln!(notes, "{:5.1} s: {line}", start.elapsed().as_secs_f64());
-                told.insert(cluster, line);
-            }
+        for line in teller.news(views.as_deref(), start.elapsed()) {
+            // Without a reader of the notes the exit code still tells.
+            let _ = writeln!(notes, "{:5.1} s: {line}", start.elapsed().as_secs_f64());
         }
         if done || start.elapsed() >= limit {
             return views;
         }
         sleep(BETWEEN_LOOKS).await;
+    }
+}
+
+/// Tells what changes; and, when nothing has for a while, what it waits for.
+#[derive(Default)]
+struct Teller {
+    state: Vec<String>,
+    since: Duration,
+    told: BTreeSet<String>,
+}
+
+impl Teller {
+    fn news(&mut self, views: Result<&[View], &Error>, now: Duration) -> Vec<String> {
+        let state: Vec<String> = match views {
+            Ok(views) => views.iter().map(View::line).collect(),
+            // It may still be made.
+            Err(error) => vec![error.to_string()],
+        };
+        if state != self.state {
+            self.since = now;
+            let old = std::mem::replace(&mut self.state, state);
+            return self.state.iter().filter(|line| !old.contains(line)).cloned().collect();
+        }
+        if now < self.since + PATIENCE {
+            return Vec::new();
+        }
+        let waits = views.unwrap_or_default().iter().flat_map(View::wait_lines);
+        waits.filter(|line| self.told.insert(line.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::view::Wait;
+    use super::*;
+
+    #[test]
+    fn what_it_waits_for_is_told_once_and_only_when_nothing_moves() {
+        let wait = Wait { condition: "A".into(), message: "no image".into(), ..Wait::default() };
+        let view = View { namespace: "n".into(), name: "c".into(), phase: "Pending".into(), waits: vec![wait], ..View::default() };
+        let views = [view];
+        let mut teller = Teller::default();
+        let mut at = |seconds| teller.news(Ok(&views), Duration::from_secs(seconds));
+        assert_eq!(at(0), ["n/c: Pending"]);
+        assert!(at(9).is_empty());
+        assert_eq!(at(10), ["A: no image"]);
+        assert!(at(30).is_empty());
     }
 }

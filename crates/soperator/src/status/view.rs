@@ -87,19 +87,18 @@ impl Default for Slurm {
 const REASONS: usize = 10;
 
 impl View {
-    /// The cluster in one line: what it does, and what it waits for.
+    /// The cluster in one line: what it does, and which parts are not ready.
     pub(super) fn line(&self) -> String {
-        let mut line = format!("{}/{}: {}", self.namespace, self.name, self.phase_word());
         let not_ready = self.parts.iter().filter(|part| part.ready < part.wanted);
         let counts: Vec<String> =
             not_ready.map(|part| format!("{} {}/{}", part.name, part.ready, part.wanted)).collect();
-        if !counts.is_empty() {
-            line += &format!(" ({})", counts.join(", "));
-        }
-        for wait in &self.waits {
-            line += &format!("; {}", wait.line());
-        }
-        line
+        let counts = if counts.is_empty() { String::new() } else { format!(": {}", counts.join(", ")) };
+        format!("{}/{}: {}{counts}", self.namespace, self.name, self.phase_word())
+    }
+
+    /// What it waits for, a line for each.
+    pub(super) fn wait_lines(&self) -> Vec<String> {
+        self.waits.iter().map(Wait::line).collect()
     }
 
     fn phase_word(&self) -> &str {
@@ -243,10 +242,8 @@ mod tests {
         assert!(text.contains("controller  0/1    not ready\n"), "{text}");
         assert!(text.contains("\nWaits for:\n  ControllersAvailable: waiting for PVC spool: no StorageClass\n"), "{text}");
         assert!(text.ends_with("\nSlurm does not answer: no endpoints available\n"), "{text}");
-        assert_eq!(
-            view.line(),
-            "a/b: Pending (controller 0/1); ControllersAvailable: waiting for PVC spool: no StorageClass"
-        );
+        assert_eq!(view.line(), "a/b: Pending: controller 0/1");
+        assert_eq!(view.wait_lines(), ["ControllersAvailable: waiting for PVC spool: no StorageClass"]);
     }
 
     #[test]
