@@ -57,7 +57,7 @@ async fn answer(client: &Client, namespace: &str, cluster: &str) -> Result<Snaps
     let tokens = MintedToken::new(KeySource::Key(jwt_key), USER, ISSUER, TOKEN_LIFETIME);
     let slurm = slurm_client::Client::builder(server, tokens)
         .timeouts(Timeouts { answer: PATIENCE, idle: PATIENCE, call: PATIENCE, list: PATIENCE, ..Timeouts::default() })
-        .retries(0)
+        .retries(2)
         .build()
         .map_err(|error| error.to_string())?;
     // What the API server says about the way is better than what the client sees at its end.
