@@ -2,14 +2,15 @@
 
 use std::ops::Deref;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use rig::Rig;
 use rig::slurm::Version;
 use serde_json::{Value, json};
 
-use super::{Cluster, NAME, Ssh, WORKERS, helm, root, with_version};
-use crate::output_of;
+use super::{Cluster, NAME, Ssh, WORKERS, helm, is_webhook_away, root, with_version};
+use crate::{PATIENCE, output_of};
 
 pub(super) const OPERATOR_NAMESPACE: &str = "soperator-system";
 
@@ -28,6 +29,7 @@ impl Cluster {
     /// Installs the operator, if no test has, and a cluster, or brings the one that is there up to date. It may not work yet.
     pub fn install(rig: &'static Rig, version: Version, settings: &Settings) -> Result<Self> {
         operator(rig)?;
+        let start = Instant::now();
         let namespace = settings.namespace.clone();
         let name = if settings.name.is_empty() { NAME.to_string() } else { settings.name.clone() };
         let ssh = Ssh::new(rig, &namespace, &format!("{name}-login-svc"))?;
@@ -56,7 +58,14 @@ impl Cluster {
         }
         let release = ["upgrade", "--install", &name, "./helm/slurm-cluster"];
         let options = ["--namespace", &namespace, "--values", &values, "--values", &own, "--values", &more];
-        helm(rig, &[&release[..], &options].concat(), None)?;
+        let arguments = [&release[..], &options].concat();
+        // While a test has killed the operator, its webhook is away.
+        while let Err(error) = helm(rig, &arguments, None) {
+            if !is_webhook_away(&error) || start.elapsed() > PATIENCE {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+        }
         Ok(Self { rig, namespace, name, version, ssh })
     }
 }

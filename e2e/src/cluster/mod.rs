@@ -5,6 +5,7 @@ mod operator;
 mod slurm;
 mod ssh;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -110,10 +111,21 @@ impl Cluster {
         Ok(!self.kubectl(&["get", kind, name, "--ignore-not-found", "--output", "name"])?.is_empty())
     }
 
-    /// Changes the spec of the SlurmCluster by a merge patch.
+    /// Changes the spec of the SlurmCluster by a merge patch. While the operator is away, so is its webhook, and the API
+    /// server takes no change: then it is tried again, as users do.
     pub fn patch(&self, spec: &Value) -> Result<()> {
         let patch = serde_json::json!({ "spec": spec }).to_string();
-        self.kubectl(&["patch", "slurmcluster", &self.name, "--type", "merge", "--patch", &patch]).map(drop)
+        let refused = Cell::new(None);
+        self.wait("the operator's webhook answers", || {
+            match self.kubectl(&["patch", "slurmcluster", &self.name, "--type", "merge", "--patch", &patch]) {
+                Err(error) if is_webhook_away(&error) => Err(error),
+                other => {
+                    refused.set(other.err());
+                    Ok(true)
+                }
+            }
+        })?;
+        refused.take().map_or(Ok(()), Err)
     }
 
     /// Runs a command in a container of a pod.
@@ -129,6 +141,11 @@ impl Cluster {
     /// Runs a shell command on the login pod over SSH, with the key that the cluster was made with.
     pub fn run(&self, command: &str) -> Result<String> {
         self.ssh.run(command)
+    }
+
+    /// Whether a session that was opened by [`Ssh::session`] lives.
+    pub fn has_session(&self) -> bool {
+        self.exec(&self.login(), "sshd", &["pgrep", "--full", &format!("^{}", ssh::SESSION)]).is_ok()
     }
 
     /// The way to the login pod.
@@ -185,6 +202,11 @@ impl Cluster {
             tail(&events)
         )
     }
+}
+
+/// Whether the API server could not ask the operator about an object.
+pub fn is_webhook_away(error: &anyhow::Error) -> bool {
+    format!("{error:#}").contains("failed calling webhook")
 }
 
 /// A condition of an object's status.

@@ -16,12 +16,16 @@ pub struct Ssh {
     service: String,
 }
 
+/// The name of the process of an open session.
+pub(super) const SESSION: &str = "e2e-session";
+
 /// A session that is open until this value is dropped.
 pub struct Session(Child);
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // The end of its input is the end of the session.
+        drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
@@ -63,12 +67,11 @@ impl Ssh {
         output_of(self.command(key)?.arg(command), None)
     }
 
-    /// Opens a session that runs a command, and leaves it open.
-    pub fn session(&self, command: &str) -> Result<Session> {
+    /// Opens a session and leaves it open.
+    pub fn session(&self) -> Result<Session> {
         let mut ssh = self.command(&self.folder.join("id_ed25519"))?;
-        // A terminal, so that the command ends with the connection.
-        ssh.arg("-tt").arg(command).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Session(ssh.spawn()?))
+        ssh.arg(format!("exec -a {SESSION} cat"));
+        Ok(Session(ssh.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 
     fn command(&self, key: &Path) -> Result<Command> {

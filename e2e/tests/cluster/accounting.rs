@@ -1,7 +1,10 @@
 //! The accounting database, which outlives everything else.
 
+use std::process::Command;
+
 use anyhow::Result;
 use e2e::cluster::Cluster;
+use e2e::output_of;
 
 use crate::on_both_versions;
 
@@ -28,10 +31,15 @@ fn sacct_lists_a_job_after_slurmctld_has_restarted(cluster: &Cluster) -> Result<
 
 fn jobs_run_while_slurmdbd_is_down_and_are_recorded_later(cluster: &Cluster) -> Result<()> {
     let deployment = cluster.object("accounting");
-    // It dies as soon as it lives, until the shell that kills it ends.
-    let mut killer = cluster.command()?;
-    killer.args(["exec", &format!("deployment/{deployment}"), "--container", "accounting", "--", "bash", "-c"]);
-    let mut killer = killer.arg("for i in $(seq 100); do pkill -9 slurmdbd; sleep 0.2; done").spawn()?;
+    let target = format!("deployment/{deployment}");
+    let shell = |script: &str| -> Result<Command> {
+        let mut kubectl = cluster.command()?;
+        kubectl.args(["exec", &target, "--container", "accounting", "--", "bash", "-c", script]);
+        Ok(kubectl)
+    };
+    // It dies as soon as it lives, until it may live.
+    let mut killer =
+        shell("rm -f /tmp/live; until [ -e /tmp/live ]; do pkill -9 slurmdbd; sleep 0.2; done")?.spawn()?;
     cluster.wait("slurmdbd is down", || {
         let ready = cluster.get("deployment", &deployment)?["status"]["readyReplicas"].as_u64();
         Ok(ready.unwrap_or(0) == 0)
@@ -39,6 +47,7 @@ fn jobs_run_while_slurmdbd_is_down_and_are_recorded_later(cluster: &Cluster) -> 
     let job = cluster.sbatch("", "true")?;
     cluster.wait_completed(&job)?;
     assert!(killer.try_wait()?.is_none(), "slurmdbd was down all the time");
+    output_of(&mut shell("touch /tmp/live")?, None)?;
     killer.wait()?;
     cluster.wait("the job is recorded when slurmdbd is back", || {
         Ok(cluster.recorded_state(&job)? == "COMPLETED")

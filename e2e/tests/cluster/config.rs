@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use e2e::cluster::{Cluster, OperatorKill};
 use serde_json::json;
 
@@ -48,16 +48,13 @@ fn what_slurm_refuses_is_told_and_the_cluster_goes_on(cluster: &Cluster) -> Resu
     let job = cluster.sbatch("", "sleep 25")?;
     cluster.wait_running(&job)?;
     cluster.patch(&json!({"customSlurmConfig": bad}))?;
-    let told = || -> Result<Option<String>> {
-        let object = cluster.get("slurmcluster", cluster.name())?;
-        let conditions = object["status"]["conditions"].as_array().context("conditions")?;
-        let told = conditions.iter().find_map(|condition| {
-            let message = condition["message"].as_str()?;
-            (condition["status"] != "True" && message.contains("no_such_plugin")).then(|| message.to_string())
-        });
-        Ok(told)
+    let refused = || -> Result<Option<String>> {
+        let told = cluster.condition("ConfigurationApplied")?.filter(|told| told.status == "False");
+        Ok(told.map(|told| told.message))
     };
-    cluster.wait("a condition has Slurm's own words", || Ok(told()?.is_some()))?;
+    cluster.wait("a condition has Slurm's own words", || {
+        Ok(refused()?.is_some_and(|words| words.contains("fatal: ")))
+    })?;
     cluster.wait_completed(&job)?;
     assert_eq!(cluster.run("srun -N2 hostname")?.lines().count(), 2, "jobs run as before");
 
@@ -70,6 +67,6 @@ fn what_slurm_refuses_is_told_and_the_cluster_goes_on(cluster: &Cluster) -> Resu
     assert_eq!(cluster.run("srun -N2 hostname")?.lines().count(), 2);
 
     cluster.patch(&json!({"customSlurmConfig": good}))?;
-    cluster.wait("nothing is refused any more", || Ok(told()?.is_none()))?;
+    cluster.wait("nothing is refused any more", || Ok(refused()?.is_none()))?;
     cluster.wait_available()
 }
