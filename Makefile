@@ -34,8 +34,8 @@ bench: ## Run every benchmark
 	@hack/bench
 
 .PHONY: images
-images: ## Build the container images into the cache
-	@hack/rig build images
+images: ## Build the container images into the cache, our own as it is shipped
+	@hack/rig build images --release
 
 .PHONY: sweep
 sweep: ## Run all tests with SOPERATOR_SWEEP=full: whole sweeps where `make test` takes samples

@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 enum Action {
     /// Fetch and build what is missing: programs, images
     Build {
-        /// Parts to build: host-packages, kube, coredns, helm, helm-unittest, kwok, an image's name, `images` for all
-        /// images, soperator, image-store. Without any: everything
+        /// Parts to build: host-packages, kube, coredns, helm, helm-unittest, kwok, cert-manager, an image's name, `images` for
+        /// all images, soperator, image-store. Without any: everything but kwok and cert-manager, which little needs
         parts: Vec<String>,
         /// Hash what the cache holds, and build again what is damaged
         #[arg(long)]
@@ -39,6 +39,9 @@ enum Action {
         /// Build images from today's packages and write their versions to the lock files
         #[arg(long)]
         update_locks: bool,
+        /// Put our own programs into their image as they are shipped, and not as they compile fastest
+        #[arg(long)]
+        release: bool,
     },
     /// Start a rig and wait until its nodes are Ready and its DNS answers
     Up {
@@ -137,8 +140,8 @@ impl Arguments {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let name = &self.name;
         match self.action {
-            Action::Build { parts, verify, update_locks } => {
-                build_parts(&parts, build::Options { verify, update_locks })?
+            Action::Build { parts, verify, update_locks, release } => {
+                build_parts(&parts, build::Options { verify, update_locks, release })?
             }
             Action::Up { options } => up(name, options)?,
             Action::Down { all } => down(name, all)?,

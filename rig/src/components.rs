@@ -165,6 +165,11 @@ impl ControlPlane<'_> {
     }
 }
 
+/// cert-manager, from the directory of its program.
+pub fn cert_manager(bin: &str, kubeconfig: &str) -> Program {
+    Program::new("cert-manager", format!("{bin}/cert-manager"), vec![format!("--kubeconfig={kubeconfig}")])
+}
+
 /// CoreDNS, from its program and the path of its Corefile.
 pub fn coredns(program: &str, corefile: &str) -> Program {
     Program::new("coredns", program.to_string(), vec!["-conf".into(), corefile.to_string()])

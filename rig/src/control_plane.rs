@@ -168,7 +168,8 @@ impl ControlPlane {
         self.audited.then(|| AuditLog::at(self.dir.join("audit.log")))
     }
 
-    fn spawn(&self, program: Program) -> Result<()> {
+    /// Starts a program that ends with this control plane; its output is in a log beside the others'.
+    pub(crate) fn spawn(&self, program: Program) -> Result<()> {
         let child = spawn_bound(&program, &self.log(&program))?;
         self.children.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((program, child));
         Ok(())

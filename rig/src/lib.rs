@@ -9,6 +9,7 @@ pub mod audit;
 mod base_objects;
 pub mod build;
 pub mod cache;
+mod cert_manager;
 mod cgroups;
 pub mod client;
 pub mod cluster;
@@ -32,6 +33,7 @@ pub mod slurm;
 pub mod supervisor;
 
 pub use audit::{AuditLog, Call};
+pub use cert_manager::CertManager;
 pub use client::Namespace;
 pub use control_plane::{ControlPlane, Options as ControlPlaneOptions};
 pub use protocol::Options;

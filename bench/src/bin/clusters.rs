@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::nebius::SlurmCluster;
-use bench::{memory_of, mb};
+use bench::{mb, memory_of};
 use engine::settings::{Flags, Profile, World, load};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, PostParams};
@@ -100,7 +100,11 @@ async fn measure() -> Result<()> {
     };
     tokio::time::sleep(Duration::from_secs(5)).await;
     let memory = memory_of(&id)?;
-    println!("{:>8.2} s until all {CLUSTERS} clusters were applied; at most {} s", took.as_secs_f64(), LIMIT.as_secs());
+    println!(
+        "{:>8.2} s until all {CLUSTERS} clusters were applied; at most {} s",
+        took.as_secs_f64(),
+        LIMIT.as_secs()
+    );
     println!("{:>8.1} MB of memory afterwards; at most {}", mb(memory), mb(MEMORY_LIMIT));
     ensure!(took <= LIMIT, "too slow");
     ensure!(memory <= MEMORY_LIMIT, "too much memory");

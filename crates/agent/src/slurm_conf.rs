@@ -49,6 +49,15 @@ impl Conf {
         self.get(key).and_then(first).unwrap_or(default)
     }
 
+    /// Where slurmctld is reached: the address in `SlurmctldHost=name(address)`, or the name.
+    pub fn controller(&self) -> Option<String> {
+        let host = self.0.lines.iter().find_map(|line| {
+            line.pairs.first().filter(|pair| pair.key.as_str().eq_ignore_ascii_case("SlurmctldHost"))
+        })?;
+        let host = host.value.as_str();
+        Some(host.split_once('(').map_or(host, |(_, address)| address.trim_end_matches(')')).to_owned())
+    }
+
     /// Whether jobs are accounted by slurmdbd.
     pub fn has_slurmdbd(&self) -> bool {
         self.get("AccountingStorageType")
@@ -128,6 +137,14 @@ mod tests {
         assert_eq!(conf.get("Port"), None, "a word of a node's line is no setting");
         assert!(conf.has_slurmdbd());
         assert_eq!(conf.slurmdbd(), ("localhost".into(), 6819));
+    }
+
+    #[test]
+    fn slurmctld_is_reached_by_its_address_or_else_by_its_name() {
+        let controller = |text: &str| Conf::of_set(&set(&[("slurm.conf", text)])).controller();
+        assert_eq!(controller("SlurmctldHost=a-0(a-svc)\nSlurmctldHost=b\n").as_deref(), Some("a-svc"));
+        assert_eq!(controller("SlurmctldHost=a-0\n").as_deref(), Some("a-0"));
+        assert_eq!(controller(""), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Events for users: aggregated, best effort, and never in the way of a reconcile.
 
+use std::collections::HashMap;
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 pub use kube::runtime::events::EventType;
@@ -10,6 +12,8 @@ use crate::error::chain;
 
 /// Events that wait to be sent; more are dropped.
 const BACKLOG: usize = 256;
+/// Notes that are remembered, so that they can be counted up.
+const NOTES: usize = 256;
 
 /// Takes events and sends them in the background. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,11 +24,19 @@ pub struct Events {
 impl Events {
     /// Starts sending in the name of `controller`. Equal events are counted up instead of sent again.
     pub fn start(client: Client, controller: &str, instance: &str) -> Self {
-        let (queue, mut waiting) = mpsc::channel(BACKLOG);
+        let (queue, mut waiting) = mpsc::channel::<(Event, ObjectReference)>(BACKLOG);
         let reporter = Reporter { controller: controller.into(), instance: Some(instance.into()) };
         tokio::spawn(async move {
-            let recorder = Recorder::new(client, reporter);
+            // kube's recorder takes events that differ only in their note for the same one, and counts up the first: users
+            // would never see the second note. So each note has a recorder of its own.
+            let mut recorders: HashMap<Option<String>, Recorder> = HashMap::new();
             while let Some((event, object)) = waiting.recv().await {
+                if recorders.len() >= NOTES && !recorders.contains_key(&event.note) {
+                    recorders.clear();
+                }
+                let recorder = recorders
+                    .entry(event.note.clone())
+                    .or_insert_with(|| Recorder::new(client.clone(), reporter.clone()));
                 if let Err(error) = recorder.publish(&event, &object).await {
                     tracing::debug!(error = %chain(&error), "an event could not be sent");
                 }

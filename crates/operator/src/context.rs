@@ -36,7 +36,13 @@ pub struct Context {
 
 impl Context {
     /// Puts it together.
-    pub fn new(client: Client, caches: Caches, events: Events, defaults: Defaults, slurm: SlurmApis) -> Arc<Self> {
+    pub fn new(
+        client: Client,
+        caches: Caches,
+        events: Events,
+        defaults: Defaults,
+        slurm: SlurmApis,
+    ) -> Arc<Self> {
         let applier = caches.applier(&client);
         Arc::new(Self { client, caches, applier, events, defaults, slurm, secret_values: Mutex::default() })
     }
@@ -72,7 +78,13 @@ impl Context {
     }
 
     /// Tells users something about an object, once.
-    pub fn tell<K: Resource<DynamicType = ()>>(&self, object: &K, type_: EventType, reason: &str, note: &str) {
+    pub fn tell<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        type_: EventType,
+        reason: &str,
+        note: &str,
+    ) {
         self.events.tell(reference(object), type_, reason, "Reconcile", note);
     }
 }

@@ -14,7 +14,9 @@ use crate::caches::Caches;
 pub fn owner_key(object: &impl Resource, kind: &str) -> Option<Key> {
     let meta = object.meta();
     let owner = meta.owner_references.iter().flatten().find(|owner| {
-        owner.kind == kind && owner.controller == Some(true) && owner.api_version.starts_with(api::nebius::GROUP)
+        owner.kind == kind
+            && owner.controller == Some(true)
+            && owner.api_version.starts_with(api::nebius::GROUP)
     })?;
     Some(Key::new(meta.namespace.as_deref()?, &owner.name))
 }

@@ -143,7 +143,9 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     };
     if setup.is_needed() {
         if setup.defaults.agent_image.is_empty() {
-            tracing::warn!("images.agent is not set (SOPERATOR_AGENT_IMAGE): Slurm pods cannot start without it");
+            tracing::warn!(
+                "images.agent is not set (SOPERATOR_AGENT_IMAGE): Slurm pods cannot start without it"
+            );
         }
         let (mut defined, until) = (missing, stop.clone());
         tasks.spawn(async move {

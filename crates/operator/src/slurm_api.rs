@@ -47,7 +47,9 @@ impl fmt::Debug for SlurmApis {
 impl Default for SlurmApis {
     /// By the Service that the operator makes for itself.
     fn default() -> Self {
-        Self::at(Box::new(|names, port| format!("http://{}:{port}", names.dns(&names.rest_internal_service()))))
+        Self::at(Box::new(|names, port| {
+            format!("http://{}:{port}", names.dns(&names.rest_internal_service()))
+        }))
     }
 }
 

@@ -4,6 +4,22 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// The whole units of an amount: bytes of memory, CPUs. `None` where it is no amount, which validation tells.
 pub(crate) fn whole(quantity: &Quantity) -> Option<u64> {
+    let amount = number(quantity)?;
+    // Half a thousandth makes good what decimal fractions lose: 4000m is 4.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "no amount is negative; too large is the largest"
+    )]
+    Some((amount + 0.0005) as u64)
+}
+
+/// Whether an amount has no fraction, and is not nothing.
+pub(crate) fn is_whole(quantity: &Quantity) -> bool {
+    number(quantity).is_some_and(|amount| amount.round() >= 1.0 && (amount - amount.round()).abs() < 0.0005)
+}
+
+fn number(quantity: &Quantity) -> Option<f64> {
     let text = quantity.0.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -26,14 +42,7 @@ pub(crate) fn whole(quantity: &Quantity) -> Option<u64> {
         "Ei" => 1024_f64.powi(6),
         exponent => 10_f64.powi(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
     };
-    let amount = number.parse::<f64>().ok()? * factor;
-    // Half a thousandth makes good what decimal fractions lose: 4000m is 4.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "no amount is negative; too large is the largest"
-    )]
-    Some((amount + 0.0005) as u64)
+    Some(number.parse::<f64>().ok()? * factor)
 }
 
 #[cfg(test)]
@@ -56,6 +65,15 @@ mod tests {
             ("much", None),
         ] {
             assert_eq!(whole(&Quantity(text.into())), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn whole_amounts_are_told_from_others() {
+        for (text, expected) in
+            [("4", true), ("156000m", true), ("1.0", true), ("500m", false), ("1500m", false), ("0", false)]
+        {
+            assert_eq!(is_whole(&Quantity(text.into())), expected, "{text:?}");
         }
     }
 }

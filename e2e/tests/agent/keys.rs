@@ -28,14 +28,16 @@ fn new_keys_of_munge_and_of_tokens_end_no_job(version: Version) -> Result<()> {
     };
     assert!(signed_by(&key, &token()?).is_err());
 
+    let unmunge = |credential: &str| e2e::output_of(&mut worker.command(&["unmunge"])?, Some(credential));
+    unmunge(&worker.exec(&["munge", "--no-input"])?)?;
     let old = worker.exec(&["munge", "--no-input"])?;
     lab.mount("munge-key", &[("munge.key", &lab.random(64)?)])?;
     lab.mount("rest-jwt-key", &[("rest_jwt.key", &key)])?;
     controller.wait_until("tokens are signed with the new key", || Ok(signed_by(&key, &token()?).is_ok()))?;
     worker.wait_until("munge has the new key", || {
-        let mut unmunge = worker.command(&["unmunge"])?;
-        Ok(e2e::output_of(&mut unmunge, Some(&old)).is_err())
+        Ok(unmunge(&old).is_err_and(|error| error.to_string().contains("Invalid credential")))
     })?;
+    unmunge(&worker.exec(&["munge", "--no-input"])?)?;
     assert_eq!(worker.state()?.restarts, 0, "slurmd went on");
 
     controller.wait_for_job(&job, &["COMPLETED"])?;

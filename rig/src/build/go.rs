@@ -1,4 +1,4 @@
-//! Programs that are built from Go modules: Kubernetes itself, CoreDNS, Helm, helm-unittest and kwok.
+//! Programs that are built from Go modules: Kubernetes itself, CoreDNS, Helm, helm-unittest, kwok and cert-manager.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -26,6 +26,8 @@ pub struct GoProgram {
     names: &'static [&'static str],
     /// Files beside the program.
     extra: &'static [(&'static str, &'static str)],
+    /// Folders of the module `version_of` whose files are put beside the program, in folders of the same last name.
+    folders: &'static [&'static str],
 }
 
 /// etcd, all Kubernetes servers and kubectl in one program.
@@ -53,6 +55,7 @@ pub static KUBE: GoProgram = GoProgram {
         "kubelet",
     ],
     extra: &[],
+    folders: &[],
 };
 
 /// The cluster's DNS server.
@@ -69,6 +72,7 @@ pub static COREDNS: GoProgram = GoProgram {
     ],
     names: &[],
     extra: &[],
+    folders: &[],
 };
 
 /// Helm 3.
@@ -81,6 +85,7 @@ pub static HELM: GoProgram = GoProgram {
     sources: &[("go.mod", include_str!("../../helm/go.mod")), ("go.sum", include_str!("../../helm/go.sum"))],
     names: &[],
     extra: &[],
+    folders: &[],
 };
 
 /// Helm's plugin for unit tests of charts; its entry is a directory for `HELM_PLUGINS`.
@@ -96,6 +101,7 @@ pub static HELM_UNITTEST: GoProgram = GoProgram {
     ],
     names: &[],
     extra: &[("unittest/plugin.yaml", include_str!("../../helm-unittest/plugin.yaml"))],
+    folders: &[],
 };
 
 /// Fake nodes for scale tests.
@@ -108,6 +114,24 @@ pub static KWOK: GoProgram = GoProgram {
     sources: &[("go.mod", include_str!("../../kwok/go.mod")), ("go.sum", include_str!("../../kwok/go.sum"))],
     names: &[],
     extra: &[],
+    folders: &[],
+};
+
+/// cert-manager's controllers for Certificates of self-signed Issuers, and its definitions in the folder `crds`.
+pub static CERT_MANAGER: GoProgram = GoProgram {
+    name: "cert-manager",
+    package: ".",
+    version_of: "github.com/cert-manager/cert-manager",
+    version_variables: &["github.com/cert-manager/cert-manager/pkg/util.AppVersion"],
+    bare_version: false,
+    sources: &[
+        ("go.mod", include_str!("../../cert-manager/go.mod")),
+        ("go.sum", include_str!("../../cert-manager/go.sum")),
+        ("main.go", include_str!("../../cert-manager/main.go")),
+    ],
+    names: &[],
+    extra: &[],
+    folders: &["deploy/crds"],
 };
 
 impl GoProgram {
@@ -131,7 +155,8 @@ impl GoProgram {
 
     fn key(&self) -> String {
         let texts = self.sources.iter().chain(self.extra).flat_map(|(name, text)| [*name, *text]);
-        key_of(texts.chain(self.names.iter().copied()).chain([self.package, self.version_of]))
+        let names = self.names.iter().chain(self.folders).copied();
+        key_of(texts.chain(names).chain([self.package, self.version_of]))
     }
 
     fn build(&self, dir: &Path, say: &dyn Fn(&str)) -> Result<()> {
@@ -194,6 +219,9 @@ impl GoProgram {
                 last_lines.join("\n")
             );
         }
+        for folder in self.folders {
+            self.copy_folder(&module, folder, dir)?;
+        }
         fs::remove_dir_all(&module)?;
         for name in self.names {
             symlink(self.name, dir.join(name))?;
@@ -202,6 +230,31 @@ impl GoProgram {
             let file = dir.join(name);
             file.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(file, text)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the files of a folder of the program's module, which `go build` has downloaded, into `dir`.
+    fn copy_folder(&self, module: &Path, folder: &str, dir: &Path) -> Result<()> {
+        let output = Command::new("go")
+            .current_dir(module)
+            .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", self.version_of])
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot run `go`")?;
+        if !output.status.success() {
+            bail!("`go list` of {} failed:\n{}", self.version_of, String::from_utf8_lossy(&output.stderr));
+        }
+        let source = Path::new(String::from_utf8(output.stdout)?.trim_end()).join(folder);
+        let target = dir.join(source.file_name().context("a folder without a name")?);
+        fs::create_dir(&target)?;
+        let items = fs::read_dir(&source).with_context(|| format!("cannot read {}", source.display()))?;
+        for item in items {
+            let item = item?;
+            if item.file_type()?.is_file() {
+                // By content: files of the module cache may not be written, and copies would be the same.
+                fs::write(target.join(item.file_name()), fs::read(item.path())?)?;
+            }
         }
         Ok(())
     }
@@ -225,7 +278,7 @@ mod tests {
 
     #[test]
     fn every_program_pins_its_version() {
-        for program in [&KUBE, &COREDNS, &HELM, &HELM_UNITTEST, &KWOK] {
+        for program in [&KUBE, &COREDNS, &HELM, &HELM_UNITTEST, &KWOK, &CERT_MANAGER] {
             assert!(program.version().unwrap().starts_with('v'), "{}", program.name);
         }
         assert!(KUBE.version().unwrap().starts_with("v1.36."));

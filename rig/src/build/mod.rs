@@ -38,6 +38,8 @@ pub struct Options {
     pub verify: bool,
     /// Whether the lock files of images are rewritten.
     pub update_locks: bool,
+    /// Whether the image of our own programs gets them as they are shipped, and not as they compile fastest.
+    pub release: bool,
 }
 
 /// Names that stand for several parts.
@@ -66,6 +68,7 @@ impl Part {
         const MIB: u64 = 1 << 20;
         match self {
             Part::Go(program) if program.name == go::KUBE.name => 4096 * MIB,
+            Part::Go(program) if program.name == go::CERT_MANAGER.name => 1536 * MIB,
             Part::Go(_) | Part::Image(_) | Part::ImageStore => 768 * MIB,
             Part::HostPackages | Part::Soperator => 256 * MIB,
         }
@@ -92,8 +95,8 @@ impl Part {
             Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
             Part::Image(recipe) => image::build(cache, recipe, image_options, &say).map(drop),
             Part::Soperator => {
-                say("compiling the release programs");
-                let programs = [release_program()?, agent_program()?];
+                say("compiling our own programs");
+                let programs = [soperator_program(options.release)?, agent_program()?];
                 let built = image::build_soperator(cache, &programs, image_options, &say)?;
                 image_store::remember_soperator(cache, &built)
             }
@@ -102,13 +105,18 @@ impl Part {
     }
 }
 
-/// Every part, in the order in which one lane builds them.
+/// Every part that `rig build` makes without being told names, in the order in which one lane builds them.
 pub fn all_parts() -> Result<Vec<Part>> {
     let mut parts = vec![Part::HostPackages];
-    parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST, &go::KWOK].map(Part::Go));
+    parts.extend([&go::KUBE, &go::COREDNS, &go::HELM, &go::HELM_UNITTEST].map(Part::Go));
     parts.extend(image::recipes()?.into_iter().map(Box::new).map(Part::Image));
     parts.extend([Part::Soperator, Part::ImageStore]);
     Ok(parts)
+}
+
+/// Parts that are built when they are named, or when something first needs them: little does, and they take minutes.
+fn parts_on_demand() -> Vec<Part> {
+    [&go::KWOK, &go::CERT_MANAGER].map(Part::Go).into()
 }
 
 /// What a running rig needs.
@@ -119,17 +127,20 @@ pub fn rig_parts() -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// The parts of these names; without names, all.
+/// The parts of these names; without names, all but those on demand.
 pub fn parts_named(names: &[String]) -> Result<Vec<Part>> {
-    let all = all_parts()?;
+    let mut all = all_parts()?;
+    if names.is_empty() {
+        return Ok(all);
+    }
+    all.extend(parts_on_demand());
     let known = |name: &str| name == ALL_IMAGES || all.iter().any(|part| part.name() == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let list: Vec<String> = all.iter().map(Part::name).chain([ALL_IMAGES.to_string()]).collect();
         bail!("no part is called {unknown:?}; the parts are {}", list.join(", "));
     }
     let chosen = |part: &Part| {
-        names.is_empty()
-            || names.contains(&part.name())
+        names.contains(&part.name())
             || names.iter().any(|name| name == ALL_IMAGES) && matches!(part, Part::Image(_) | Part::Soperator)
     };
     Ok(all.into_iter().filter(chosen).collect())
@@ -190,9 +201,9 @@ pub fn go_program(cache: &Cache, program: &'static GoProgram) -> Result<PathBuf>
     program.find(cache).with_context(|| format!("{} vanished from the cache", program.name))
 }
 
-/// Our own program, compiled for release.
-fn release_program() -> Result<PathBuf> {
-    cargo_program(&["--release", "--package", "soperator"])
+/// Our own program: as it is shipped, or as it compiles fastest (the profile says how), which is what the rig needs.
+fn soperator_program(release: bool) -> Result<PathBuf> {
+    cargo_program(&["--profile", if release { "release" } else { "rig" }, "--package", "soperator"])
 }
 
 /// `slurm-agent`, small and static: it runs in images that we know nothing of.
@@ -237,4 +248,27 @@ fn executable_of(messages: &[u8]) -> Result<PathBuf> {
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from))
         .next_back()
         .context("cargo did not say where it put the program")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(asked: &[&str]) -> Vec<String> {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        parts_named(&asked).unwrap().iter().map(Part::name).collect()
+    }
+
+    #[test]
+    fn a_part_on_demand_is_built_only_when_it_is_named() {
+        let all = names(&[]);
+        assert!(all.contains(&"kube".into()) && !all.contains(&"cert-manager".into()), "{all:?}");
+        assert_eq!(names(&["cert-manager", "kube"]), ["kube", "cert-manager"]);
+    }
+
+    #[test]
+    fn an_unknown_part_is_told_with_all_that_there_are() {
+        let error = parts_named(&["certmanager".into()]).err().unwrap().to_string();
+        assert!(error.contains("\"certmanager\"") && error.contains("cert-manager, images"), "{error}");
+    }
 }

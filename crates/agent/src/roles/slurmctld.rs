@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const HELPER: Duration = Duration::from_secs(30);
 /// How long slurmctld may take to come back from reconfigure.
 const RECONFIGURE: Duration = Duration::from_secs(120);
+/// How long its own name may take to have an address. After that slurmctld may say itself what is wrong.
+const OWN_ADDRESS: Duration = Duration::from_secs(60);
 /// It saves its state when it stops.
 const STOP: Duration = Duration::from_secs(60);
 /// Which cluster the state belongs to. Until it is there, slurmctld has never known slurmdbd.
@@ -99,6 +101,17 @@ impl Slurmctld<'_> {
     fn run(&mut self) -> Result<std::convert::Infallible, Stopped> {
         self.agent.wait_for(munge_socket::listens)?;
         self.agent.wait_for(|| mounted().map(drop))?;
+        // slurmctld ends over a name that has no address yet, and the set would look like a bad one.
+        let deadline = Instant::now() + OWN_ADDRESS;
+        self.agent.wait_for(|| {
+            let Some(name) = mounted().ok().and_then(|set| Conf::of_set(&set).controller()) else {
+                return Ok(());
+            };
+            if Instant::now() > deadline || !lookup::addresses(&self.agent.children, &name).is_empty() {
+                return Ok(());
+            }
+            Err(format!("{name}, the name of slurmctld itself, has no address yet"))
+        })?;
         let mut looked = Instant::now();
         loop {
             if let Some((ended, words)) = self.daemon.take_end() {

@@ -1,5 +1,6 @@
 //! Certificates from cert-manager: an Issuer that signs itself, and a Certificate, both kept by server-side apply.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -47,13 +48,20 @@ impl CertManager {
             })
         };
         let (issuer, certificate) = (kind("Issuer", "issuers"), kind("Certificate", "certificates"));
-        let spec = json!({
+        let mut spec = json!({
             "secretName": self.secret.name,
-            "dnsNames": self.names,
             "issuerRef": { "name": self.secret.name, "kind": "Issuer", "group": "cert-manager.io" },
             "privateKey": { "algorithm": "ECDSA", "rotationPolicy": "Always" },
             "usages": ["digital signature", "server auth"],
         });
+        // An address among the DNS names would be in the certificate, and no client would find it there.
+        let (addresses, names): (Vec<_>, Vec<_>) =
+            self.names.iter().partition(|name| name.parse::<IpAddr>().is_ok());
+        for (field, values) in [("dnsNames", names), ("ipAddresses", addresses)] {
+            if !values.is_empty() {
+                spec[field] = json!(values);
+            }
+        }
         let bodies = (object(&issuer, json!({ "selfSigned": {} })), object(&certificate, spec));
         [(issuer, bodies.0), (certificate, bodies.1)]
     }
@@ -107,5 +115,22 @@ fn holds(live: &Value, wanted: &Value) -> bool {
             wanted.iter().all(|(name, wanted)| live.get(name).is_some_and(|live| holds(live, wanted)))
         }
         _ => live == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_added_is_no_reason_to_write() {
+        let wanted =
+            json!({ "secretName": "s", "privateKey": { "algorithm": "ECDSA" }, "usages": ["server auth"] });
+        let mut live = wanted.clone();
+        live["duration"] = json!("2160h");
+        live["privateKey"]["encoding"] = json!("PKCS1");
+        assert!(holds(&live, &wanted));
+        live["usages"] = json!(["server auth", "client auth"]);
+        assert!(!holds(&live, &wanted), "lists are ours as a whole");
     }
 }

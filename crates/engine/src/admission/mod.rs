@@ -66,7 +66,7 @@ pub enum Source {
     CertManager {
         /// The Secret that cert-manager is to write.
         secret: Key,
-        /// The DNS names by which the API server calls us.
+        /// The DNS names (and addresses) by which the API server calls us.
         names: Vec<String>,
     },
     /// A Secret that the user keeps. Without `ca.crt` in it, the webhook configurations are left alone.

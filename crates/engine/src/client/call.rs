@@ -54,11 +54,6 @@ impl Verb {
             Self::Create | Self::Update | Self::Patch | Self::Apply | Self::Delete | Self::DeleteCollection
         )
     }
-
-    /// Whether the answer has no natural end.
-    pub fn is_stream(self) -> bool {
-        matches!(self, Self::Watch | Self::Connect)
-    }
 }
 
 /// A request, classified.

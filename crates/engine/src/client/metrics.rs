@@ -11,6 +11,7 @@ use super::call::Call;
 #[derive(Clone, Debug, Default)]
 pub struct CallMetrics {
     calls: Family<CallLabels, Counter>,
+    silent: Family<WatchLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -21,10 +22,30 @@ struct CallLabels {
     code: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WatchLabels {
+    resource: String,
+}
+
 impl CallMetrics {
     /// Makes the counters part of what `/metrics` shows.
     pub fn register(&self, registry: &mut Registry) {
         registry.register("kubernetes_api_calls", "Calls to the Kubernetes API server", self.calls.clone());
+        registry.register(
+            "kubernetes_watches_silent",
+            "Watches that were opened anew because the Kubernetes API server sent nothing",
+            self.silent.clone(),
+        );
+    }
+
+    /// Counts a watch that was ended for its silence.
+    pub(super) fn count_silent(&self, call: &Call) {
+        self.silent.get_or_create(&WatchLabels { resource: call.resource.clone() }).inc();
+    }
+
+    /// How many watches of a kind (plural) were ended for their silence.
+    pub fn silent(&self, resource: &str) -> u64 {
+        self.silent.get(&WatchLabels { resource: resource.into() }).map_or(0, |counter| counter.get())
     }
 
     /// Counts one call.

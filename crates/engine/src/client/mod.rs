@@ -1,5 +1,5 @@
-//! The kube client with our own layers: timeout, careful retry, a limit with priorities, call metrics, a fence for
-//! writers that lost their lease, and a place where tests put faults.
+//! The kube client with our own layers: timeout, careful retry, a limit with priorities, call metrics, an eye on watches
+//! that fall silent, a fence for writers that lost their lease, and a place where tests put faults.
 //!
 //! kube's built-in retry is off: it re-sends POSTs (kube-rs/kube#2082), and ordinary calls have no timeout.
 
@@ -8,6 +8,7 @@ mod limit;
 mod metrics;
 mod retry;
 mod service;
+mod silence;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use call::{Call, Verb};
 pub use metrics::CallMetrics;
 pub use retry::RetryPolicy;
 pub use service::{Answer, AnswerBody, BoxError, CallError, Interceptor, Next, answer};
+pub use silence::Watches;
 
 /// Says how long this process may write.
 pub trait WriteGate: Debug + Send + Sync {
@@ -30,10 +32,14 @@ pub trait WriteGate: Debug + Send + Sync {
 /// How a client differs from the usual one.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long one try of a call may take from first to last byte. Watches and streams into pods have no limit.
+    /// How long one try of a call may take from first to last byte. Watches may take for ever, and streams into pods too.
     pub timeout: Duration,
     /// The same for lists, which may be large.
     pub list_timeout: Duration,
+    /// How long a watch may bring no byte before it is opened anew. The API server sends a bookmark about every minute.
+    pub watch_silence: Duration,
+    /// What is known of silent watches; clients may share it.
+    pub watches: Watches,
     /// How many calls may be in flight. Watches and streams do not count.
     pub max_in_flight: usize,
     /// How calls are repeated.
@@ -51,6 +57,8 @@ impl Default for Options {
         Self {
             timeout: Duration::from_secs(15),
             list_timeout: Duration::from_secs(60),
+            watch_silence: Duration::from_secs(180),
+            watches: Watches::default(),
             max_in_flight: 32,
             retry: RetryPolicy::default(),
             metrics: CallMetrics::default(),

@@ -147,10 +147,10 @@ impl Service<Request<Body>> for EngineService {
         let service = self.clone();
         async move {
             let call = Call::of(&request);
-            if call.verb.is_stream() {
-                service.attempt(&call, request).await
-            } else {
-                service.repeat(&call, request).await
+            match call.verb {
+                Verb::Watch => service.watch(&call, request).await,
+                Verb::Connect => service.attempt(&call, request).await,
+                _ => service.repeat(&call, request).await,
             }
         }
         .boxed()
@@ -180,6 +180,26 @@ impl EngineService {
             match (&next, wait) {
                 (Some(_), Some(wait)) => tokio::time::sleep(wait).await,
                 _ => return result,
+            }
+        }
+    }
+
+    /// A watch that ends when nothing comes for too long, be it before its head or after.
+    async fn watch(&self, call: &Call, request: Request<Body>) -> Answer {
+        let Options { watches, metrics, watch_silence: limit, .. } = &*self.options;
+        let session = watches.begin(call, request.uri(), metrics, *limit);
+        match tokio::time::timeout(*limit, self.attempt(call, request)).await {
+            Ok(Ok(response)) if response.status().is_success() => {
+                Ok(response.map(|body| session.guard(body)))
+            }
+            Ok(other) => {
+                session.heard();
+                other
+            }
+            Err(_) => {
+                metrics.count(call, "timeout");
+                session.unanswered();
+                Err(CallError::Timeout { call: call.to_string(), after: *limit }.into())
             }
         }
     }

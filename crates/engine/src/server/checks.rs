@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::cache::{Cache, Cached};
+use crate::client::Watches;
 use crate::optional_kinds::OptionalKinds;
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -49,6 +50,12 @@ impl Checks {
         self.ready(&format!("cache {name}"), move || {
             if cache.is_ready() { Ok(()) } else { Err("the first list is not complete".into()) }
         });
+    }
+
+    /// The process is alive only while its watches are: not if one hears nothing, however often it is opened anew.
+    pub fn watches(&self, watches: &Watches) {
+        let watches = watches.clone();
+        self.live("watches", move || watches.check());
     }
 
     /// The process is ready only when it knows which optional kinds are served.

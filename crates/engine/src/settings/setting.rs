@@ -171,21 +171,13 @@ pub(super) const SLURMRESTD_IMAGE: Setting = setting(
 )
 .env("SOPERATOR_DEFAULT_SLURMRESTD_IMAGE");
 
-pub(super) const MARIADB_IMAGE: Setting = setting(
-    "images.mariadb",
-    "IMAGE",
-    "none",
-    "Image of the database for clusters that name none",
-)
-.env("SOPERATOR_DEFAULT_MARIADB_IMAGE");
+pub(super) const MARIADB_IMAGE: Setting =
+    setting("images.mariadb", "IMAGE", "none", "Image of the database for clusters that name none")
+        .env("SOPERATOR_DEFAULT_MARIADB_IMAGE");
 
-pub(super) const CLUSTER_DOMAIN: Setting = setting(
-    "clusterDomain",
-    "DOMAIN",
-    "cluster.local",
-    "DNS domain of the Kubernetes cluster",
-)
-.env("SOPERATOR_CLUSTER_DOMAIN");
+pub(super) const CLUSTER_DOMAIN: Setting =
+    setting("clusterDomain", "DOMAIN", "cluster.local", "DNS domain of the Kubernetes cluster")
+        .env("SOPERATOR_CLUSTER_DOMAIN");
 
 pub(super) const TOPOLOGY: Setting = setting(
     "topology.enabled",

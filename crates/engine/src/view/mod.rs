@@ -14,7 +14,7 @@ pub use guarded::Guarded;
 pub use meta::{MetaView, light_meta};
 pub use node::{NodeSpecView, NodeStatusView, NodeView};
 pub use pod::{
-    ConditionView, ContainerStateView, ContainerStatusView, ContainerView, PodSpecView, PodStatusView, PodView,
-    RunningView, TerminatedView, WaitingView,
+    ConditionView, ContainerStateView, ContainerStatusView, ContainerView, PodSpecView, PodStatusView,
+    PodView, RunningView, TerminatedView, WaitingView,
 };
 pub use workload::{WorkloadSpecView, WorkloadStatusView, WorkloadView};

@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_status_about_an_older_spec_says_nothing() {
-        let done = json!({ "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2 });
+        let done =
+            json!({ "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2 });
         assert!(view(done.clone()).is_rolled_out());
         let mut old = done;
         old["observedGeneration"] = 1.into();
@@ -169,13 +170,11 @@ mod tests {
 
     #[test]
     fn pods_of_the_old_template_are_ready_but_not_rolled_out() {
-        let half = view(
-            json!({ "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 1 }),
-        );
+        let half =
+            view(json!({ "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 1 }));
         assert!(half.is_ready() && !half.is_rolled_out());
-        let surge = view(
-            json!({ "observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 2 }),
-        );
+        let surge =
+            view(json!({ "observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 2 }));
         assert!(!surge.is_ready(), "one is left over");
     }
 

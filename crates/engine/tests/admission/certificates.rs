@@ -3,65 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use engine::admission::{Limits, Options, Policy, Source};
-use engine::apply::Kind;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::wait::{await_condition, conditions};
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use rig::pki::{Authority, Identity, Name};
 use serde_json::json;
-use tokio::task::JoinHandle;
 
+use crate::load::{ApplyLoop, Handshakes};
 use crate::place::{Place, SECRET, VALIDATE, until};
-use crate::wire::{connect, served};
-
-/// Applies widgets one after the other, and counts.
-struct ApplyLoop {
-    stop: Arc<AtomicBool>,
-    done: Arc<AtomicUsize>,
-    task: JoinHandle<Vec<String>>,
-}
-
-impl ApplyLoop {
-    fn start(place: Arc<Place>) -> Self {
-        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&done));
-        let task = tokio::spawn(async move {
-            let mut failures = Vec::new();
-            while !stopped.load(Ordering::Relaxed) {
-                let number = count.fetch_add(1, Ordering::Relaxed);
-                if let Err(error) = place.apply("looped", &format!("number {number}")).await {
-                    failures.push(format!("{number}: {error}"));
-                }
-                // Leaves some of the machine to others.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            failures
-        });
-        Self { stop, done, task }
-    }
-
-    /// Ends it: how many applies there were, and which failed.
-    async fn end(self) -> Result<(usize, Vec<String>)> {
-        self.stop.store(true, Ordering::Relaxed);
-        let failures = self.task.await?;
-        Ok((self.done.load(Ordering::Relaxed), failures))
-    }
-}
-
-fn count_certificates(pem: &str) -> usize {
-    pem.matches("BEGIN CERTIFICATE").count()
-}
+use crate::wire::{connect, count_certificates, served};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_and_certificates_rotate_under_load_without_one_failure() -> Result<()> {
@@ -87,7 +45,7 @@ async fn authorities_and_certificates_rotate_under_load_without_one_failure() ->
     .await?;
     place.until_asked().await?;
 
-    let applies = ApplyLoop::start(Arc::clone(&place));
+    let applies = ApplyLoop::start(&place);
     let (mut certificates, mut authorities, mut most) = (BTreeSet::new(), BTreeSet::new(), 0);
     let (started, mut handshakes) = (Instant::now(), 0);
     while authorities.len() < 3 || count_certificates(&place.bundle(0).await?) > 1 {
@@ -103,15 +61,15 @@ async fn authorities_and_certificates_rotate_under_load_without_one_failure() ->
         authorities.insert(place.secret_value("authority.crt").await?);
     }
     let took = started.elapsed();
-    let (done, failures) = applies.end().await?;
+    let (by_kubectl, by_call, failures) = applies.end().await?;
     println!(
-        "{done} applies, each asking two replicas, and {handshakes} handshakes in {took:?}: {} failures; {} certificates of {} authorities",
+        "{by_kubectl} applies by kubectl and {by_call} by API calls, each asking two replicas, and {handshakes} handshakes in {took:?}: {} failures; {} certificates of {} authorities",
         failures.len(),
         certificates.len(),
         authorities.len(),
     );
     assert_eq!(failures, Vec::<String>::new());
-    assert!(done > 50, "{done} applies");
+    assert!(by_kubectl > 10 && by_call > 50, "{by_kubectl} applies by kubectl, {by_call} by API calls");
     assert!(certificates.len() >= 4, "{} certificates", certificates.len());
     assert_eq!(most, 2, "old and new authority overlapped");
     let bundle = place.bundle(0).await?;
@@ -155,7 +113,7 @@ async fn a_secret_of_the_user_is_followed_without_restart_and_without_one_failur
     place.until_asked().await?;
     until_trusted_by(running.address, &old).await?;
 
-    let applies = ApplyLoop::start(Arc::clone(&place));
+    let (applies, handshakes) = (ApplyLoop::start(&place), Handshakes::start(&place, running.address));
     tokio::time::sleep(Duration::from_secs(1)).await;
     api.replace(SECRET, &PostParams::default(), &secret(brought(&new)?)).await?;
     let serves = until_trusted_by(running.address, &new).await?;
@@ -164,9 +122,9 @@ async fn a_secret_of_the_user_is_followed_without_restart_and_without_one_failur
     })
     .await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let (done, failures) = applies.end().await?;
-    assert_eq!(failures, Vec::<String>::new());
-    assert!(done > 20, "{done} applies");
+    let (by_kubectl, by_call, failures) = applies.end().await?;
+    assert_eq!([failures, handshakes.end().await?.1].concat(), Vec::<String>::new());
+    assert!(by_kubectl > 0 && by_call > 20, "{by_kubectl} applies by kubectl, {by_call} by API calls");
 
     // A mistake in it changes nothing: the certificate that works is served on.
     let mut mistaken = brought(&old)?;
@@ -242,68 +200,5 @@ async fn a_deleted_secret_is_made_again() -> Result<()> {
     .await?;
     until("it is served", async || Ok(connect(running.address, &after).await.ok())).await?;
     place.create("w", "good").await?;
-    Ok(())
-}
-
-fn cert_manager_crd(kind: &str, plural: &str) -> Result<CustomResourceDefinition> {
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    Ok(serde_json::from_value(json!({
-        "metadata": { "name": format!("{plural}.cert-manager.io") },
-        "spec": {
-            "group": "cert-manager.io", "scope": "Namespaced",
-            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
-            }],
-        },
-    }))?)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn cert_manager_is_asked_for_a_certificate_as_soon_as_its_api_is_there() -> Result<()> {
-    let place = Arc::new(Place::new("cert-manager").await?);
-    let source = Source::CertManager { secret: place.secret(), names: vec!["webhook.ns.svc".into()] };
-    let starting = tokio::spawn({
-        let place = Arc::clone(&place);
-        async move { place.start(Options { configurations: Vec::new(), ..place.options(source) }).await }
-    });
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let crds: Api<CustomResourceDefinition> = Api::all(place.namespace.client());
-    for (kind, plural) in [("Issuer", "issuers"), ("Certificate", "certificates")] {
-        let crd = crds.create(&PostParams::default(), &cert_manager_crd(kind, plural)?).await?;
-        await_condition(crds.clone(), &crd.name_any(), conditions::is_crd_established()).await?;
-    }
-    let kind = |kind: &str, plural: &str| Kind {
-        group: "cert-manager.io".into(),
-        version: "v1".into(),
-        api_version: "cert-manager.io/v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-    };
-    let api = |kind: Kind| -> Api<DynamicObject> {
-        Api::namespaced_with(place.namespace.client(), place.namespace.name(), &kind)
-    };
-    let (issuers, certificates) = (api(kind("Issuer", "issuers")), api(kind("Certificate", "certificates")));
-    let is_right = |certificate: &DynamicObject| {
-        certificate.data["spec"]["dnsNames"] == json!(["webhook.ns.svc"])
-            && certificate.data["spec"]["secretName"] == json!(SECRET)
-    };
-    until("both objects are there", async || {
-        let certificate = certificates.get_opt(SECRET).await?.filter(is_right);
-        Ok(issuers.get_opt(SECRET).await?.filter(|_| certificate.is_some()))
-    })
-    .await?;
-
-    // The part of cert-manager in this.
-    let authority = Authority::new("cert-manager")?;
-    place.namespace.api::<Secret>().create(&PostParams::default(), &secret(brought(&authority)?)).await?;
-    let running = starting.await??;
-    until_trusted_by(running.address, &authority).await?;
-
-    let other = json!({ "spec": { "dnsNames": ["other"] } });
-    certificates.patch(SECRET, &PatchParams::default(), &Patch::Merge(&other)).await?;
-    until("it is reverted", async || Ok(certificates.get_opt(SECRET).await?.filter(is_right))).await?;
-    issuers.delete(SECRET, &DeleteParams::default()).await?;
-    until("it is made again", async || Ok(issuers.get_opt(SECRET).await?)).await?;
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A namespace of a real API server, with webhooks that look at the widgets in it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -92,6 +93,7 @@ async fn server() -> Result<&'static ControlPlane> {
 }
 
 pub struct Place {
+    pub plane: &'static ControlPlane,
     pub namespace: rig::Namespace,
 }
 
@@ -106,12 +108,13 @@ pub struct Running {
 
 impl Place {
     pub async fn new(prefix: &str) -> Result<Self> {
-        Ok(Self { namespace: server().await?.namespace(prefix).await? })
+        let plane = server().await?;
+        Ok(Self { plane, namespace: plane.namespace(prefix).await? })
     }
 
     /// A client as the operator has it, in the name of `user` if there is one.
     async fn engine_client(&self, user: Option<&str>) -> Result<Client> {
-        let kubeconfig = Kubeconfig::read_from(server().await?.kubeconfig())?;
+        let kubeconfig = Kubeconfig::read_from(self.plane.kubeconfig())?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.auth_info.impersonate = user.map(ToString::to_string);
         Ok(engine::client::connect(config, engine::client::Options::default())?)
@@ -154,7 +157,7 @@ impl Place {
         let (address, mut ready) = (admission.address(), admission.ready());
         let stop = CancellationToken::new();
         let task = tokio::spawn(admission.run(self.engine_client(user).await?, webhooks(), stop.clone()));
-        tokio::time::timeout(Duration::from_secs(20), ready.wait_for(|ready| *ready)).await??;
+        tokio::time::timeout(Duration::from_secs(60), ready.wait_for(|ready| *ready)).await??;
         let guard = stop.clone().drop_guard();
         Ok(Running { address, metrics, stop, task, _guard: guard })
     }
@@ -216,6 +219,13 @@ impl Place {
     pub async fn apply(&self, name: &str, text: &str) -> Result<Widget, kube::Error> {
         let params = PatchParams::apply("test").force();
         self.namespace.api().patch(name, &params, &Patch::Apply(widget(name, text))).await
+    }
+
+    /// `kubectl` in the namespace.
+    pub fn kubectl(&self) -> Command {
+        let mut kubectl = self.plane.kubectl();
+        kubectl.args(["--namespace", self.namespace.name()]);
+        kubectl
     }
 
     /// One value of the Secret, as text.

@@ -35,6 +35,11 @@ pub async fn served(address: SocketAddr, bundle: &str) -> Result<Vec<u8>> {
     Ok(certificates.first().context("a certificate")?.to_vec())
 }
 
+/// How many certificates a PEM text holds.
+pub fn count_certificates(pem: &str) -> usize {
+    pem.matches("BEGIN CERTIFICATE").count()
+}
+
 /// Sends a body and returns status and text.
 pub async fn post(address: SocketAddr, bundle: &str, path: &str, body: &[u8]) -> Result<(u16, String)> {
     let mut stream = connect(address, bundle).await?;

@@ -6,3 +6,4 @@ mod docs;
 mod metrics_access;
 mod optional_kinds;
 mod server;
+mod silence;

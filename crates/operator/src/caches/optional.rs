@@ -46,8 +46,7 @@ where
         labels: &str,
         stop: &CancellationToken,
     ) -> Self {
-        let cache =
-            Self { inner: Arc::new(Inner { now: RwLock::new(None), listeners: Mutex::default() }) };
+        let cache = Self { inner: Arc::new(Inner { now: RwLock::new(None), listeners: Mutex::default() }) };
         let (following, client, mut served) = (cache.clone(), client.clone(), kinds.watch(kind));
         let (scope, labels, stop) = (scope.clone(), labels.to_string(), stop.clone());
         tokio::spawn(async move {

@@ -14,7 +14,9 @@ use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
-use render::{GeneratedSecret, ValidatedCluster, WorkerTemplate, node_set_objects, validate, worker_template};
+use render::{
+    GeneratedSecret, ValidatedCluster, WorkerTemplate, node_set_objects, validate, worker_template,
+};
 
 use super::drain::{self, Leave};
 use super::plan::{Plan, Worker, plan};
@@ -55,6 +57,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         return Ok(Wake::OnChange);
     }
     if context.caches.awaits(owner.uid()) {
+        tracing::debug!("waiting for our own writes to come back");
         return Ok(Wake::OnChange);
     }
     let parent = match parent(context, set) {
@@ -85,9 +88,9 @@ fn parent(context: &Context, set: &NodeSet) -> Result<ValidatedCluster, String> 
     let found = cluster(&context.caches, &key)
         .filter(|cluster| cluster.meta().deletion_timestamp.is_none())
         .ok_or_else(|| format!("waiting for SlurmCluster {name}: there is none of this name"))?;
-    let found = found
-        .get()
-        .map_err(|invalid| format!("waiting for SlurmCluster {name}: it cannot be read: {}", invalid.error))?;
+    let found = found.get().map_err(|invalid| {
+        format!("waiting for SlurmCluster {name}: it cannot be read: {}", invalid.error)
+    })?;
     validate(found, &context.defaults).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         format!("waiting for SlurmCluster {name}: {}", problems.join("; "))
@@ -186,8 +189,12 @@ impl Look<'_> {
                 self.delete(pod, "no job can be on it").await?;
             }
         }
-        let leaving: BTreeMap<String, &Arc<PodView>> =
-            plan.drain.iter().filter_map(|ordinal| pods.get(ordinal)).map(|pod| (slurm_node(pod), pod)).collect();
+        let leaving: BTreeMap<String, &Arc<PodView>> = plan
+            .drain
+            .iter()
+            .filter_map(|ordinal| pods.get(ordinal))
+            .map(|pod| (slurm_node(pod), pod))
+            .collect();
         if leaving.is_empty() {
             return Ok(Vec::new());
         }
@@ -203,7 +210,9 @@ impl Look<'_> {
             Ok(judged) => judged,
             Err(problem) => {
                 let nodes = nodes.join(", ");
-                return Ok(vec![format!("{nodes} cannot be removed: Slurm does not tell whether jobs are there: {problem}")]);
+                return Ok(vec![format!(
+                    "{nodes} cannot be removed: Slurm does not tell whether jobs are there: {problem}"
+                )]);
             }
         };
         let mut waits = Vec::new();

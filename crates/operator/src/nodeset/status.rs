@@ -54,7 +54,8 @@ pub fn fold(set: &NodeSet, seen: &Observation, now: Timestamp) -> NodeSetStatus 
         }
         (None, None) => put(type_::PODS_READY, false, "NotReady", &numbers),
     }
-    let stale = format!("{} workers run an older template; they change when their pods are replaced", seen.stale);
+    let stale =
+        format!("{} workers run an older template; they change when their pods are replaced", seen.stale);
     let stale_message = if seen.stale > 0 { stale.as_str() } else { "" };
     put(
         type_::STATEFUL_SET_UPDATED,
@@ -138,7 +139,8 @@ mod tests {
 
     #[test]
     fn a_set_without_a_cluster_says_so() {
-        let seen = Observation { waits_for: Some("waiting for SlurmCluster a".into()), ..Observation::default() };
+        let seen =
+            Observation { waits_for: Some("waiting for SlurmCluster a".into()), ..Observation::default() };
         let status = fold(&set(None), &seen, at(0));
         assert_eq!(status.phase, phase::PENDING);
         assert_eq!(status.conditions.unwrap()[1].message, "waiting for SlurmCluster a");

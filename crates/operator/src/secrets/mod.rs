@@ -50,8 +50,7 @@ pub async fn rotate<K: Resource<DynamicType = ()>>(
         let Some(seen) = context.secret(&key) else { continue };
         let Some(wanted) = wanted_rotation(&*seen) else { continue };
         let kind = *secret;
-        let material =
-            tokio::task::spawn_blocking(move || draw(kind)).await.map_err(Error::Task)??;
+        let material = tokio::task::spawn_blocking(move || draw(kind)).await.map_err(Error::Task)??;
         let data = secret.object(cluster, name, &material).data.unwrap_or_default();
         let marks = BTreeMap::from([(labels::ROTATED.to_string(), wanted.to_string())]);
         let version = engine::objects::change_secret(&context.client, &*seen, &data, &marks)

@@ -66,7 +66,13 @@ impl Agents {
     }
 
     /// Notes what slurmctld says of the set with this hash; none as long as it is not decided.
-    pub fn note_config(&self, cluster: &Key, pod: &PodView, hash: &str, config: &ConfigState) -> Option<Verdict> {
+    pub fn note_config(
+        &self,
+        cluster: &Key,
+        pod: &PodView,
+        hash: &str,
+        config: &ConfigState,
+    ) -> Option<Verdict> {
         let verdict = verdict(config, hash)?;
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let known = Some((uid, restarts_of(pod), hash.to_string(), verdict.clone()));

@@ -116,7 +116,9 @@ fn container_trouble(pod: &str, status: &ContainerStatusView) -> Option<Trouble>
         let message = waiting.message.as_deref().unwrap_or(reason);
         let image = status.image.as_deref().filter(|_| reason.contains("Image"));
         let what = image.map_or_else(String::new, |image| format!(" (image {image})"));
-        return Some(Trouble::missing(format!("container {container} of pod {pod}{what}: {reason}: {message}")));
+        return Some(Trouble::missing(format!(
+            "container {container} of pod {pod}{what}: {reason}: {message}"
+        )));
     }
     if reason == "CrashLoopBackOff" {
         let last = status.last_state.terminated.as_ref();
@@ -170,9 +172,14 @@ mod tests {
     fn a_pending_claim_tells_what_its_user_can_do() {
         let message = |spec: Value| unbound(&claim(spec, "Pending")).unwrap().message;
         let none = message(json!({}));
-        assert!(none.starts_with("waiting for PVC jail-pvc: it is Pending, no StorageClass is named"), "{none}");
+        assert!(
+            none.starts_with("waiting for PVC jail-pvc: it is Pending, no StorageClass is named"),
+            "{none}"
+        );
         assert!(message(json!({ "storageClassName": "" })).contains("no PersistentVolume"));
-        assert!(message(json!({ "storageClassName": "fast" })).contains("StorageClass fast has made no volume"));
+        assert!(
+            message(json!({ "storageClassName": "fast" })).contains("StorageClass fast has made no volume")
+        );
         assert_eq!(unbound(&claim(json!({}), "Bound")), None);
     }
 
@@ -204,7 +211,10 @@ mod tests {
             "lastState": { "terminated": { "exitCode": 1, "message": "no key\n" } },
         }] });
         let message = pod_trouble(&pod(status)).unwrap().message;
-        assert!(message.contains("crashes again and again: it ended with exit code 1: no key; see"), "{message}");
+        assert!(
+            message.contains("crashes again and again: it ended with exit code 1: no key; see"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use engine::view::PodView;
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
 use render::{
-    Facts, GeneratedSecret, Material, NodeSetFacts, References, Served, WorkerFacts, generated_secrets, labels,
+    Facts, GeneratedSecret, Material, NodeSetFacts, References, Served, WorkerFacts, generated_secrets,
+    labels,
 };
 use slurm::{NodeName, Secret};
 
@@ -80,7 +81,13 @@ fn node_set(set: &NodeSet, live: &Live) -> NodeSetFacts {
     pods.sort_by_key(|pod| crate::nodeset::ordinal(&pod.name_any()));
     NodeSetFacts {
         gpu: set.spec.gpu.is_some_and(|gpu| gpu.enabled),
-        gres_config: set.spec.node_config.iter().flat_map(|config| config.gres_config.clone()).flatten().collect(),
+        gres_config: set
+            .spec
+            .node_config
+            .iter()
+            .flat_map(|config| config.gres_config.clone())
+            .flatten()
+            .collect(),
         workers: pods.into_iter().filter_map(|pod| worker(pod)).collect(),
     }
 }
@@ -118,7 +125,10 @@ fn presence(validated: &ValidatedCluster, live: &Live) -> Presence {
         login_pods: !live.pods_of(render::Component::Login).is_empty(),
         login_is_stopped: live.login.as_ref().is_some_and(|login| login.spec.replicas == 0),
         workers_are_stopped: set.is_some_and(|set| set.spec.replicas == 0),
-        controller_is_ready: live.controller.as_ref().is_some_and(|set| set.spec.replicas > 0 && set.is_ready()),
+        controller_is_ready: live
+            .controller
+            .as_ref()
+            .is_some_and(|set| set.spec.replicas > 0 && set.is_ready()),
     }
 }
 
@@ -131,7 +141,9 @@ fn images(validated: &ValidatedCluster, live: &Live) -> Images {
             Image {
                 live: $live.as_ref().and_then(|live| live.image($container)).map(String::from),
                 wanted: $wanted,
-                is_rolled_out: $live.as_ref().is_some_and(|live| live.spec.replicas == 0 || live.is_rolled_out()),
+                is_rolled_out: $live
+                    .as_ref()
+                    .is_some_and(|live| live.spec.replicas == 0 || live.is_rolled_out()),
             }
         };
     }
@@ -186,7 +198,8 @@ async fn database_password(
             None => return Ok(None),
         },
         Database::Operator(_) | Database::Plain(_) => {
-            if let Some(Material::Bytes(password)) = facts.new_secrets.get(&GeneratedSecret::DatabasePassword) {
+            if let Some(Material::Bytes(password)) = facts.new_secrets.get(&GeneratedSecret::DatabasePassword)
+            {
                 return Ok(Some(password.clone()));
             }
             let kind = GeneratedSecret::DatabasePassword;
@@ -197,8 +210,7 @@ async fn database_password(
         }
     };
     let secret = Key::new(validated.names().namespace(), &secret);
-    context
-        .secret_value(&secret, &key)
-        .await
-        .map_err(|error| Error::call(format!("Secret {secret} with the database's password cannot be read"), error))
+    context.secret_value(&secret, &key).await.map_err(|error| {
+        Error::call(format!("Secret {secret} with the database's password cannot be read"), error)
+    })
 }

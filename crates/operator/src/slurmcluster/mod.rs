@@ -25,11 +25,11 @@ use parking_lot::Mutex;
 use render::labels;
 use tokio_util::sync::CancellationToken;
 
-pub use error::Error;
-pub use preview::{Preview, PreviewError, preview};
 pub(crate) use desired::desired;
+pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
+pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
 use crate::context::Context;
@@ -108,9 +108,9 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     referenced!(config_maps, config_maps);
     referenced!(claims, claims, own_claims);
     controller.watch(&caches.pods, |change| {
-        change.object().and_then(|pod| {
-            Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?))
-        })
+        change
+            .object()
+            .and_then(|pod| Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?)))
     });
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {

@@ -144,7 +144,8 @@ impl Evidence<'_> {
         if rest.image(self.facts).is_none() && self.live.rest.is_none() {
             let trouble = match &self.facts.slurmctld_programs {
                 None => Trouble::waits(
-                    "slurmrestd: waiting for slurmctld to tell whether its image holds slurmrestd".to_string(),
+                    "slurmrestd: waiting for slurmctld to tell whether its image holds slurmrestd"
+                        .to_string(),
                 ),
                 Some(_) => Trouble::missing(
                     "spec.slurmNodes.rest.rest.image: there is no image with slurmrestd: slurmctld's holds none, and the \

@@ -27,13 +27,7 @@ pub fn running(presence: Presence) -> Running {
     if presence.in_maintenance {
         let login = presence.worker_pods;
         let controller = presence.worker_pods || presence.login_pods;
-        return Running {
-            accounting: controller,
-            controller,
-            rest: controller,
-            workers: false,
-            login,
-        };
+        return Running { accounting: controller, controller, rest: controller, workers: false, login };
     }
     Running {
         accounting: true,

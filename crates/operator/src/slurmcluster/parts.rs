@@ -75,7 +75,8 @@ mod tests {
         let count = |ready, wanted, is_settled| Count { ready, wanted, is_settled };
         assert_eq!(count(2, 2, true).state("login pods", None), State::Ready);
         assert!(matches!(count(2, 2, false).state("login pods", None), State::NotReady(_)));
-        let State::NotReady(trouble) = count(1, 2, true).state("login pods", Some(Trouble::missing("x"))) else {
+        let State::NotReady(trouble) = count(1, 2, true).state("login pods", Some(Trouble::missing("x")))
+        else {
             panic!("one is missing")
         };
         assert_eq!((trouble.message.as_str(), trouble.is_missing), ("login pods: 1 of 2 ready; x", true));

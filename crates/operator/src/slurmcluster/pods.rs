@@ -124,7 +124,10 @@ mod tests {
     #[test]
     fn only_pods_that_mount_the_configuration_are_marked_with_it() {
         let marks = |component| missing_marks(&pod(component, "", true, json!({})), Some("h"), None).len();
-        assert_eq!((marks(Component::Controller), marks(Component::Login), marks(Component::Rest)), (1, 1, 1));
+        assert_eq!(
+            (marks(Component::Controller), marks(Component::Login), marks(Component::Rest)),
+            (1, 1, 1)
+        );
         assert_eq!((marks(Component::NodeSet), marks(Component::Accounting)), (0, 0));
         let marked = pod(Component::Login, "", true, json!({ labels::CONFIG_HASH: "h" }));
         assert!(missing_marks(&marked, Some("h"), None).is_empty());
@@ -145,12 +148,12 @@ mod tests {
     #[test]
     fn a_pod_whose_container_ran_once_may_have_sessions() {
         let with = |status: Value| -> PodView {
-            serde_json::from_value(
-                json!({ "metadata": {}, "status": { "containerStatuses": [status] } }),
-            )
-            .unwrap()
+            serde_json::from_value(json!({ "metadata": {}, "status": { "containerStatuses": [status] } }))
+                .unwrap()
         };
-        assert!(never_ran(&with(json!({ "name": "sshd", "state": { "waiting": { "reason": "ErrImagePull" } } }))));
+        assert!(never_ran(&with(
+            json!({ "name": "sshd", "state": { "waiting": { "reason": "ErrImagePull" } } })
+        )));
         assert!(!never_ran(&with(json!({ "name": "sshd", "state": { "running": {} } }))));
         assert!(!never_ran(&with(json!({ "name": "sshd", "restartCount": 1 }))));
     }

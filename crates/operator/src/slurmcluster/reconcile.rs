@@ -15,6 +15,7 @@ use kube::{Resource as _, ResourceExt as _};
 use render::{Component, Facts, Severity, ValidatedCluster, config_hash, labels, render, validate};
 use slurm::agent::AgentState;
 
+use super::Memory;
 use super::agents::{self, Verdict};
 use super::desired::desired;
 use super::error::Error;
@@ -23,7 +24,6 @@ use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
 use super::status::{Observation, fold, news};
-use super::Memory;
 use crate::context::Context;
 use crate::references::References;
 use crate::secrets;
@@ -56,6 +56,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         return Ok(Wake::OnChange);
     }
     if context.caches.awaits(owner.uid()) {
+        tracing::debug!("waiting for our own writes to come back");
         return Ok(Wake::OnChange);
     }
     let validated = match validate(cluster, &context.defaults) {
@@ -93,6 +94,7 @@ struct Asked {
     states: HashMap<String, AgentState>,
     verdict: Option<Verdict>,
     again: Option<Duration>,
+    failed: Option<Error>,
 }
 
 impl Asked {
@@ -128,15 +130,18 @@ impl Look<'_> {
             // What we wrote comes back and wakes us; before that the status would only flap.
             return Ok(wake);
         }
-        let mut asked = Asked::default();
+        let (mut asked, mut failed) = (Asked::default(), None);
         if !changed {
             let hash = config_hash(validated, &facts);
             let rotation = secrets::rotation_mark(context, &self.key.namespace, &names);
-            let marked = pods::mark(context, self.owner.uid(), &live, hash.as_deref(), rotation.as_deref());
-            if marked.await? {
-                return Ok(Wake::OnChange);
+            match pods::mark(context, self.owner.uid(), &live, hash.as_deref(), rotation.as_deref()).await {
+                Ok(false) => {}
+                Ok(true) => return Ok(Wake::OnChange),
+                // The status tells nevertheless how things stand.
+                Err(error) => failed = Some(error),
             }
-            asked = self.ask(&live, &facts, hash.as_deref(), image).await?;
+            asked = self.ask(&live, &facts, hash.as_deref(), image).await;
+            failed = failed.or(asked.failed.take());
         }
         let evidence = Evidence {
             caches: &context.caches,
@@ -154,6 +159,9 @@ impl Look<'_> {
         let told = tell(context, self.cluster, &seen).await;
         applied?;
         told?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         Ok(match (wake, asked.again) {
             (Wake::After(wake), Some(again)) => Wake::After(wake.min(again)),
             (Wake::OnChange, Some(again)) => Wake::After(again),
@@ -216,19 +224,14 @@ impl Look<'_> {
     }
 
     /// Asks agents for what only they know, and replaces login pods that nobody uses.
-    async fn ask(
-        &self,
-        live: &Live,
-        facts: &Facts,
-        hash: Option<&str>,
-        image: &str,
-    ) -> Result<Asked, Error> {
+    async fn ask(&self, live: &Live, facts: &Facts, hash: Option<&str>, image: &str) -> Asked {
         let mut asked = Asked::default();
         let agents = &self.memory.agents;
         let names = self.validated.names();
         let has_address = |pod: &&Arc<PodView>| !pod.is_terminating() && pod.status.pod_ip.is_some();
         let controller = live.controller_pod(names).filter(has_address);
-        let runs_wanted_image = live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
+        let runs_wanted_image =
+            live.controller.as_ref().and_then(|set| set.image("slurmctld")) == Some(image);
         let needs_programs = facts.slurmctld_programs.is_none()
             && runs_wanted_image
             && self.validated.rest.as_ref().is_ok_and(|rest| rest.container.image.is_empty());
@@ -288,12 +291,12 @@ impl Look<'_> {
         if let Some(pod) = stale.first() {
             let sessions = asked.states.get(&pod.name_any()).and_then(|state| state.sessions);
             if sessions == Some(0) || pods::never_ran(pod) {
-                pods::replace_login(self.context, pod).await?;
+                asked.failed = pods::replace_login(self.context, pod).await.err();
             } else {
                 asked.again_after(LATER);
             }
         }
-        Ok(asked)
+        asked
     }
 }
 
@@ -318,8 +321,9 @@ const ALL_COMPONENTS: [Component; 8] = [
 async fn tell(context: &Context, cluster: &SlurmCluster, seen: &Observation) -> Result<(), Error> {
     let next = fold(cluster, seen, Timestamp::now());
     let before = cluster.status.as_ref();
-    let written =
-        status::write(&context.client, crate::MANAGER, cluster, before, &next).await.map_err(Error::Status)?;
+    let written = status::write(&context.client, crate::MANAGER, cluster, before, &next)
+        .await
+        .map_err(Error::Status)?;
     if let Some(version) = written {
         let uid = cluster.uid().unwrap_or_default();
         context.caches.clusters.wrote(Key::of(cluster), &version, &uid);

@@ -60,7 +60,8 @@ pub fn fold(cluster: &SlurmCluster, seen: &Observation, now: Timestamp) -> Slurm
     match &seen.config {
         Some(Verdict::InUse) => set(CONFIGURATION_APPLIED, true, "Applied", ""),
         Some(Verdict::Refused(words)) => {
-            let message = format!("slurmctld refused the configuration and runs with the one before: {words}");
+            let message =
+                format!("slurmctld refused the configuration and runs with the one before: {words}");
             set(CONFIGURATION_APPLIED, false, "Refused", &message);
         }
         None => {}

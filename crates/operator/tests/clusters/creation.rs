@@ -32,11 +32,25 @@ async fn one_manifest_becomes_every_object_with_one_write_each_and_then_there_is
     assert_eq!(names::<StatefulSet>(&place).await?, set(&["a-acct-db", "a-controller", "a-login"]));
     assert_eq!(names::<Deployment>(&place).await?, set(&["a-accounting", "a-rest"]));
     let secrets = names::<Secret>(&place).await?;
-    for name in ["a-mariadb-password", "a-mariadb-root", "a-munge", "a-rest-jwt-key", "a-sshd-keys", "a-slurmdbd-configs"] {
+    for name in [
+        "a-mariadb-password",
+        "a-mariadb-root",
+        "a-munge",
+        "a-rest-jwt-key",
+        "a-sshd-keys",
+        "a-slurmdbd-configs",
+    ] {
         assert!(secrets.contains(name), "{name} is not among {secrets:?}");
     }
     let services = names::<Service>(&place).await?;
-    for name in ["a-accounting-svc", "a-controller-svc", "a-login-svc", "a-rest-internal", "a-rest-svc", "a-worker-svc"] {
+    for name in [
+        "a-accounting-svc",
+        "a-controller-svc",
+        "a-login-svc",
+        "a-rest-internal",
+        "a-rest-svc",
+        "a-worker-svc",
+    ] {
         assert!(services.contains(name), "{name} is not among {services:?}");
     }
     assert!(names::<ConfigMap>(&place).await?.contains("a-slurm-configs"));
@@ -49,12 +63,19 @@ async fn one_manifest_becomes_every_object_with_one_write_each_and_then_there_is
     for write in place.writes() {
         if write.call.subresource.is_some() {
             let seen: &mut BTreeSet<String> = statuses.entry(write.call.resource.clone()).or_default();
-            assert!(seen.insert(write.body["status"].to_string()), "a status was written twice: {}", write.body);
+            assert!(
+                seen.insert(write.body["status"].to_string()),
+                "a status was written twice: {}",
+                write.body
+            );
         } else {
-            *written.entry(format!("{} {}", write.call.resource, write.body["metadata"]["name"])).or_default() += 1;
+            *written
+                .entry(format!("{} {}", write.call.resource, write.body["metadata"]["name"]))
+                .or_default() += 1;
         }
     }
-    let again: Vec<_> = written.iter().filter(|(name, count)| **count > 1 && !name.starts_with("pods ")).collect();
+    let again: Vec<_> =
+        written.iter().filter(|(name, count)| **count > 1 && !name.starts_with("pods ")).collect();
     assert!(again.is_empty(), "written more than once: {again:?}");
 
     let before = place.writes().len();
@@ -92,9 +113,7 @@ async fn what_somebody_changes_or_deletes_comes_back() -> Result<()> {
     let munge = place.api::<Secret>().get("a-munge").await?.data;
     for name in ["a-login-svc", "a-controller-svc"] {
         place.api::<Service>().delete(name, &DeleteParams::default()).await?;
-        place
-            .until("the Service is back", async || Ok(place.api::<Service>().get_opt(name).await?))
-            .await?;
+        place.until("the Service is back", async || Ok(place.api::<Service>().get_opt(name).await?)).await?;
     }
     place.until_quiet().await?;
     assert_eq!(place.api::<Secret>().get("a-munge").await?.data, munge, "keys are made once");
@@ -228,7 +247,9 @@ async fn maintenance_stops_all_parts_and_starts_them_again() -> Result<()> {
     assert_eq!(status, "False");
     place.change("a", json!({ "spec": { "maintenance": "none" } })).await?;
     place
-        .until("slurmctld is wanted again", async || Ok((replicas("a-controller").await? == Some(1)).then_some(())))
+        .until("slurmctld is wanted again", async || {
+            Ok((replicas("a-controller").await? == Some(1)).then_some(()))
+        })
         .await?;
     // Login pods wait for slurmctld, which nobody runs here.
     place.until_quiet().await?;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use api::nebius::slurm_cluster::SlurmClusterStatus;
 use api::nebius::SlurmCluster;
+use api::nebius::slurm_cluster::SlurmClusterStatus;
 use engine::Scope;
 use engine::client::{self, Interceptor};
+use engine::logging::{Format, Level, Output};
 use engine::optional_kinds::Overrides;
 use engine::testing::{Injector, Schedule, Write};
 use k8s_openapi::api::core::v1::Event;
@@ -29,6 +30,10 @@ pub async fn server() -> Result<&'static ControlPlane> {
     static SERVER: OnceCell<ControlPlane> = OnceCell::const_new();
     SERVER
         .get_or_try_init(|| async {
+            if std::env::var_os("SOPERATOR_TEST_LOG").is_some() {
+                let outputs = vec![Output::Stdout { format: Format::Text }];
+                engine::logging::start(&engine::logging::Options { level: Level::Debug, outputs })?;
+            }
             let options = ControlPlaneOptions { audit: true };
             let plane = ControlPlane::start_with(options).await?.with_controller_manager()?;
             let crds: Api<CustomResourceDefinition> = Api::all(plane.client().await?);

@@ -96,7 +96,9 @@ async fn a_set_of_the_user_waits_for_its_cluster_and_then_has_pods_of_its_own_na
         .until("the set waits", async || {
             let set = place.api::<NodeSet>().get("gpu").await?;
             let conditions = set.status.and_then(|status| status.conditions).unwrap_or_default();
-            Ok(conditions.into_iter().find(|condition| condition.message.contains("waiting for SlurmCluster a")))
+            Ok(conditions
+                .into_iter()
+                .find(|condition| condition.message.contains("waiting for SlurmCluster a")))
         })
         .await?;
     place.make("a", |manifest| manifest["spec"]["slurmNodes"]["worker"]["size"] = 0.into()).await?;

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::EnvVar;
 use slurm::agent::{command, env, path};
 
 use super::{CONTAINER, Set, slurm_node};
+use crate::amount;
 use crate::labels::{self, Component};
 use crate::login::{cluster_type, conf_server, searches};
 use crate::pod::{
@@ -32,11 +33,11 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     };
     let slurmd = slurmd(set);
     let munge = munge(set);
+    let limits = sidecar_limits(set);
     let mut mounts = mounts(set);
-    let mut sidecars =
-        vec![munge::sidecar(&munge, cluster.names.munge(), Limits::Equal, settings.host_users)];
+    let mut sidecars = vec![munge::sidecar(&munge, cluster.names.munge(), limits, settings.host_users)];
     if let Some(sssd) = sssd(set) {
-        sidecars.push(sssd::sidecar(&sssd, Limits::Equal, settings.host_users));
+        sidecars.push(sssd::sidecar(&sssd, limits, settings.host_users));
         mounts.insert(0, sssd::pipes());
     }
     let main = Role {
@@ -57,6 +58,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     Pod {
         labels,
         annotations: spec.worker_annotations.clone().unwrap_or_default(),
+        agent_limits: limits,
         sidecars,
         subdomain: Some(set.domain_service()),
         searches: searches(cluster),
@@ -64,6 +66,13 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         ..Pod::new(cluster, Component::NodeSet, &settings, main.build(), GRACE)
     }
     .build()
+}
+
+/// How the containers beside slurmd are limited. A worker that asks for whole CPUs gets them for itself, if everything in its
+/// pod is limited to what it asks for. For another worker that would only make what is beside slurmd slow.
+fn sidecar_limits(set: &Set<'_>) -> Limits {
+    let cpu = set.node_set.spec.slurmd.resources.get("cpu");
+    if cpu.is_some_and(amount::is_whole) { Limits::Equal } else { Limits::WithoutCpu }
 }
 
 /// Credentials of the cluster, and those of the NodeSet.

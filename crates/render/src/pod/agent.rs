@@ -2,33 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    Container, ExecAction, Probe, ResourceRequirements, SecurityContext, TCPSocketAction,
-};
+use k8s_openapi::api::core::v1::{Container, ExecAction, Probe, SecurityContext, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use slurm::agent::{PROGRAM, PROGRAM_DIR, PROGRAM_IN_IMAGE, command};
 
+use super::Built;
+use super::container::{Limits, pull_policy, resources};
 use super::mount::{self, Mount};
-use super::{Built, container::pull_policy};
 
-/// Container that copies the program into the directory that the others share.
-pub(super) fn install(image: &str) -> Built {
-    // Limits equal to requests: without them no pod of workers could be of the class Guaranteed.
+/// Container that copies the program into the directory that the others share. In a pod with CPUs of its own it asks for one of
+/// them, which costs nothing, because init containers run before the others.
+pub(super) fn install(image: &str, limits: Limits) -> Built {
+    let cpu = match limits {
+        Limits::Equal => "1",
+        Limits::WithoutCpu => "10m",
+    };
     let amounts = BTreeMap::from([
-        ("cpu".to_owned(), Quantity("100m".into())),
-        ("memory".to_owned(), Quantity("32Mi".into())),
+        ("cpu".to_owned(), Quantity(cpu.into())),
+        ("memory".to_owned(), Quantity("64Mi".into())),
     ]);
     let container = Container {
         name: "agent".into(),
         image: Some(image.to_owned()),
         image_pull_policy: Some(pull_policy(api::common::PullPolicy::IfNotPresent)),
         command: Some(vec![PROGRAM_IN_IMAGE.into(), command::INSTALL.into(), PROGRAM_DIR.into()]),
-        resources: Some(ResourceRequirements {
-            requests: Some(amounts.clone()),
-            limits: Some(amounts),
-            ..ResourceRequirements::default()
-        }),
+        resources: resources(&amounts, limits),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             ..SecurityContext::default()

@@ -19,7 +19,8 @@ use crate::validate::ContainerSettings;
 pub(crate) enum Limits {
     /// The same, but CPU time that nobody else wants is free.
     WithoutCpu,
-    /// The same, so that the pod is of the class Guaranteed and gets CPUs of its own.
+    /// The same. A pod in which all containers are limited so is of the class Guaranteed, and gets CPUs of its own where it
+    /// asks for whole ones.
     Equal,
 }
 

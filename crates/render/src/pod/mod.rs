@@ -36,6 +36,8 @@ pub(crate) struct Pod<'a> {
     pub(crate) annotations: BTreeMap<String, String>,
     /// Where `slurm-agent` comes from.
     pub(crate) agent_image: &'a str,
+    /// How the container that installs it is limited.
+    pub(crate) agent_limits: Limits,
     /// Containers that start before the main one and end after it.
     pub(crate) sidecars: Vec<Built>,
     /// What the user says about it. Its init containers run after ours and see our volumes by name.
@@ -81,6 +83,7 @@ impl<'a> Pod<'a> {
             labels: labels::object(cluster.names.cluster(), component),
             annotations: BTreeMap::new(),
             agent_image: &cluster.defaults.agent_image,
+            agent_limits: Limits::WithoutCpu,
             sidecars: Vec::new(),
             settings,
             main,
@@ -95,7 +98,7 @@ impl<'a> Pod<'a> {
 
     pub(crate) fn build(self) -> BuiltPod {
         let mut volumes = Volumes::default();
-        let mut init = vec![volumes.finish(agent::install(self.agent_image))];
+        let mut init = vec![volumes.finish(agent::install(self.agent_image, self.agent_limits))];
         init.extend(self.sidecars.into_iter().map(|built| volumes.finish(built)));
         init.extend(self.settings.init_containers.iter().cloned());
         let main = volumes.finish(self.main);

@@ -103,8 +103,8 @@ fn text_of_the_user_about_nodes_replaces_ours_key_by_key() {
 }
 
 #[test]
-fn a_worker_that_asks_for_cpu_and_memory_is_guaranteed_both() {
-    for name in [SMALL, CPU, GPU] {
+fn a_worker_that_asks_for_whole_cpus_gets_them_for_itself() {
+    for name in [SMALL, GPU] {
         let spec = pod(&case(name), 0).spec.unwrap();
         for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
             let resources = container.resources.as_ref().unwrap();
@@ -118,6 +118,17 @@ fn a_worker_that_asks_for_cpu_and_memory_is_guaranteed_both() {
             }
         }
     }
+}
+
+#[test]
+fn munge_is_not_slowed_down_beside_a_worker_that_shares_cpus() {
+    let spec = pod(&case(CPU), 0).spec.unwrap();
+    for container in spec.init_containers.iter().flatten() {
+        let limits = container.resources.as_ref().unwrap().limits.as_ref().unwrap();
+        assert!(!limits.contains_key("cpu"), "{}", container.name);
+    }
+    let limits = spec.containers[0].resources.as_ref().unwrap().limits.as_ref().unwrap();
+    assert!(limits.contains_key("cpu"), "slurmd is");
 }
 
 #[test]

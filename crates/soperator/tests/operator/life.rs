@@ -26,7 +26,9 @@ async fn it_waits_for_definitions_leads_and_releases_the_lease_on_sigterm() {
         get(operator.metrics, "/metrics").map(|(_, text)| text).filter(|text| text.contains("\nleader 1\n"))
     });
     assert!(metrics.contains("kubernetes_api_calls_total{"), "{metrics}");
-    until("the controllers know what is there", || operator.log().contains("caches are filled").then_some(()));
+    until("the controllers know what is there", || {
+        operator.log().contains("caches are filled").then_some(())
+    });
 
     operator.signal("TERM");
     assert_eq!(operator.end(), Some(0), "{}", operator.log());
