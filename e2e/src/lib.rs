@@ -82,11 +82,7 @@ pub fn wait_until(what: &str, condition: impl Fn() -> Result<bool>) -> Result<()
 }
 
 /// The same with another limit.
-pub fn wait_until_for(
-    patience: Duration,
-    what: &str,
-    condition: impl Fn() -> Result<bool>,
-) -> Result<()> {
+pub fn wait_until_for(patience: Duration, what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         let outcome = condition();

@@ -156,18 +156,18 @@ mod tests {
     #[test]
     fn no_secret_is_drawn_and_each_key_is_named() {
         let (_, out, _) = rendered("-", &example("slurmcluster.yaml"));
-        let munge = documents(&out)
-            .into_iter()
-            .find(|object| object["metadata"]["name"] == "slurm1-munge")
-            .unwrap();
+        let munge =
+            documents(&out).into_iter().find(|object| object["metadata"]["name"] == "slurm1-munge").unwrap();
         assert_eq!(munge["stringData"]["munge.key"], "<made by the operator>");
         assert_eq!(munge["data"], Value::Null);
     }
 
     #[test]
     fn what_is_wrong_is_told_with_its_line_and_nothing_is_rendered() {
-        let bad = example("slurmcluster.yaml")
-            .replace("k8sNodeFilterName: anywhere\n      slurmctld:", "k8sNodeFilterName: nowhere\n      slurmctld:");
+        let bad = example("slurmcluster.yaml").replace(
+            "k8sNodeFilterName: anywhere\n      slurmctld:",
+            "k8sNodeFilterName: nowhere\n      slurmctld:",
+        );
         let (result, out, notes) = rendered("-", &bad);
         assert!(matches!(result, Err(Error::Invalid(1))), "{result:?} {notes}");
         assert_eq!(out, "");

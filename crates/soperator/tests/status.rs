@@ -55,12 +55,16 @@ async fn status_tells_what_is_known_and_what_is_not() {
         "error: there is no SlurmCluster in the namespace default; name another with -n, or all with -A\n"
     );
 
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/api/slurm.nebius.ai/slurmcluster.yaml");
+    let example =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/api/slurm.nebius.ai/slurmcluster.yaml");
     place.kubectl(&["apply", "-f", example.to_str().unwrap()], "");
     let fresh = place.status(&["slurm1"]);
     assert!(fresh.status.success());
     let shown = text(&fresh.stdout);
-    assert!(shown.starts_with("SlurmCluster default/slurm1: the operator has not looked at it yet\n"), "{shown}");
+    assert!(
+        shown.starts_with("SlurmCluster default/slurm1: the operator has not looked at it yet\n"),
+        "{shown}"
+    );
     assert!(shown.contains("Slurm does not answer: the Secret default/slurm1-rest-jwt-key"), "{shown}");
 
     let status = json!({"status": {

@@ -46,7 +46,8 @@ impl Cluster {
             std::fs::write(&path, text)?;
             Ok(path.display().to_string())
         };
-        let values = write(format!("{namespace}-{name}.yaml"), &with_version(&example("values.yaml")?, version)?)?;
+        let values =
+            write(format!("{namespace}-{name}.yaml"), &with_version(&example("values.yaml")?, version)?)?;
         let own = write(format!("{namespace}-{name}-own.json"), &own_values(&name, &ssh)?.to_string())?;
         let more = if settings.values.is_null() { json!({}) } else { settings.values.clone() };
         let more = write(format!("{namespace}-{name}-more.json"), &more.to_string())?;

@@ -12,9 +12,8 @@ impl Cluster {
     /// Submits a batch job; its output goes nowhere.
     pub fn sbatch(&self, options: &str, script: &str) -> Result<Job> {
         let script = script.replace('\'', "'\\''");
-        let id = self.run(&format!(
-            "sbatch --parsable --chdir /tmp --output /dev/null {options} --wrap '{script}'"
-        ))?;
+        let id = self
+            .run(&format!("sbatch --parsable --chdir /tmp --output /dev/null {options} --wrap '{script}'"))?;
         // `ID;CLUSTER` where several clusters share a database.
         let id = id.trim().split(';').next().unwrap_or_default().to_string();
         if id.is_empty() {
@@ -40,7 +39,8 @@ impl Cluster {
         let ended = std::cell::RefCell::new(None);
         self.wait(&format!("job {} is over", job.0), || {
             let state = self.job_state(job)?;
-            let over = !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"].contains(&state.as_str());
+            let over =
+                !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"].contains(&state.as_str());
             if over {
                 *ended.borrow_mut() = Some(state);
             }
@@ -54,10 +54,8 @@ impl Cluster {
 
     /// The state of a job as the accounting database has it; empty if it does not have it.
     pub fn recorded_state(&self, job: &Job) -> Result<String> {
-        let rows = self.run(&format!(
-            "sacct --allocations --noheader --parsable2 --format state --jobs {}",
-            job.0
-        ))?;
+        let rows =
+            self.run(&format!("sacct --allocations --noheader --parsable2 --format state --jobs {}", job.0))?;
         Ok(rows.lines().next().unwrap_or_default().to_string())
     }
 

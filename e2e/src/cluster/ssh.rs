@@ -34,7 +34,8 @@ impl Ssh {
     /// With a key of its own, made if it is not there yet.
     pub(super) fn new(rig: &'static Rig, namespace: &str, service: &str) -> Result<Self> {
         let kubeconfig = rig.kubeconfig();
-        let folder = kubeconfig.parent().context("the rig's directory")?.join("ssh").join(namespace).join(service);
+        let folder =
+            kubeconfig.parent().context("the rig's directory")?.join("ssh").join(namespace).join(service);
         std::fs::create_dir_all(&folder)?;
         make_key(&folder.join("id_ed25519"))?;
         Ok(Self { rig, folder, namespace: namespace.into(), service: service.into() })
@@ -80,9 +81,13 @@ impl Ssh {
         let address = output_of(kubectl.args(["--output", "jsonpath={.spec.clusterIP}"]), None)?;
         let mut ssh = self.rig.exec("node-1", "ssh")?;
         ssh.arg("-i").arg(key);
-        for option in
-            ["BatchMode=yes", "ConnectTimeout=5", "LogLevel=ERROR", "StrictHostKeyChecking=accept-new", "IdentitiesOnly=yes"]
-        {
+        for option in [
+            "BatchMode=yes",
+            "ConnectTimeout=5",
+            "LogLevel=ERROR",
+            "StrictHostKeyChecking=accept-new",
+            "IdentitiesOnly=yes",
+        ] {
             ssh.args(["-o", option]);
         }
         ssh.arg("-o").arg(format!("UserKnownHostsFile={}", self.known_hosts().display()));

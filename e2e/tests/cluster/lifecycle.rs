@@ -29,11 +29,8 @@ fn small(name: &str) -> Value {
 async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<()> {
     let rig = Rig::shared().await?;
     let namespace = rig.namespace("two").await?;
-    let settings = |name: &str| Settings {
-        namespace: namespace.name().into(),
-        name: name.into(),
-        values: small(name),
-    };
+    let settings =
+        |name: &str| Settings { namespace: namespace.name().into(), name: name.into(), values: small(name) };
     let kill = OperatorKill::within(rig, Duration::from_secs(10));
     let one = Cluster::install(rig, Version::V24_11, &settings("one"))?;
     let two = Cluster::install(rig, Version::V26_05, &settings("two"))?;

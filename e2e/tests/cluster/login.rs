@@ -15,7 +15,9 @@ fn a_login_pod_is_replaced_only_when_nobody_is_logged_in(cluster: &Cluster) -> R
     let session = cluster.ssh().session()?;
     cluster.wait("the session is open", || Ok(cluster.has_session()))?;
     let change = |value: &str| {
-        cluster.patch(&json!({"slurmNodes": {"login": {"sshd": {"customEnv": [{"name": "E2E", "value": value}]}}}}))
+        cluster.patch(
+            &json!({"slurmNodes": {"login": {"sshd": {"customEnv": [{"name": "E2E", "value": value}]}}}}),
+        )
     };
     change("one")?;
     cluster.wait("the new template is there", || {

@@ -31,7 +31,9 @@ fn through(cluster: &Cluster, secret: &str) -> Result<()> {
     rotate(cluster, secret)?;
     drop(kill);
     cluster.wait_completed(&job)?;
-    cluster.wait("jobs of two nodes run", || Ok(cluster.run("timeout 20 srun -N2 hostname")?.lines().count() == 2))?;
+    cluster.wait("jobs of two nodes run", || {
+        Ok(cluster.run("timeout 20 srun -N2 hostname")?.lines().count() == 2)
+    })?;
     let next = cluster.sbatch("", "true")?;
     cluster.wait_completed(&next)?;
     cluster.wait("jobs are recorded", || Ok(cluster.recorded_state(&next)? == "COMPLETED"))?;

@@ -21,7 +21,10 @@ fn program() -> Result<PathBuf> {
 
 fn soperator(cluster: &Cluster, arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(program()?);
-    command.args(arguments).args(["--namespace", cluster.namespace()]).env("KUBECONFIG", cluster.rig().kubeconfig());
+    command
+        .args(arguments)
+        .args(["--namespace", cluster.namespace()])
+        .env("KUBECONFIG", cluster.rig().kubeconfig());
     Ok(command)
 }
 
@@ -38,9 +41,9 @@ fn status_shows_parts_nodes_and_jobs(cluster: &Cluster) -> Result<()> {
     let json = output_of(&mut soperator(cluster, &["status", "--output", "json"])?, None)?;
     let clusters: Value = serde_json::from_str(&json)?;
     assert_eq!(clusters[0]["available"], true, "{json}");
-    let nodes = clusters[0]["slurm"]["nodes"].as_object().map(|states| {
-        states.values().filter_map(Value::as_u64).sum::<u64>()
-    });
+    let nodes = clusters[0]["slurm"]["nodes"]
+        .as_object()
+        .map(|states| states.values().filter_map(Value::as_u64).sum::<u64>());
     assert_eq!(nodes, Some(2), "{json}");
     cluster.run(&format!("scancel {}", job.0)).map(drop)
 }

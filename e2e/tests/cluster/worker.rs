@@ -19,9 +19,9 @@ fn a_job_ends_well_when_slurmd_is_killed_under_it(cluster: &Cluster) -> Result<(
     cluster.wait_completed(&job)?;
     let pod = cluster.get("pod", &pod)?;
     assert_eq!(pod["metadata"]["uid"], uid, "the same pod");
-    let restarts = pod["status"]["containerStatuses"].as_array().map(|all| {
-        all.iter().filter_map(|container| container["restartCount"].as_u64()).sum::<u64>()
-    });
+    let restarts = pod["status"]["containerStatuses"]
+        .as_array()
+        .map(|all| all.iter().filter_map(|container| container["restartCount"].as_u64()).sum::<u64>());
     assert_eq!(restarts, Some(0), "the container was not restarted");
     assert_eq!(cluster.run("srun --nodelist worker-0 hostname")?.trim(), "worker-0");
     Ok(())

@@ -37,7 +37,9 @@ pub struct Preview {
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
     /// The API server did not tell in time what is there.
-    #[error("the API server has not told what is there after {0:?}; may you list and watch all kinds that a cluster has?")]
+    #[error(
+        "the API server has not told what is there after {0:?}; may you list and watch all kinds that a cluster has?"
+    )]
     NotFilled(Duration),
     /// The spec is wrong.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
@@ -82,9 +84,16 @@ pub async fn preview(
     let rendered = render(&validated, &facts);
     let objects = rendered.iter().map(desired).collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
     let memory = Memory::default();
-    let look =
-        Look { context: &context, memory: &memory, key: &key, cluster: &cluster, owner: owner.clone(), validated };
-    let deleted = context.applier.superfluous(&owner, &objects, |kind, meta| look.is_spared(&names, kind, meta));
+    let look = Look {
+        context: &context,
+        memory: &memory,
+        key: &key,
+        cluster: &cluster,
+        owner: owner.clone(),
+        validated,
+    };
+    let deleted =
+        context.applier.superfluous(&owner, &objects, |kind, meta| look.is_spared(&names, kind, meta));
     let changed = context.applier.diff(&owner, objects).await.map_err(PreviewError::Refused)?;
     Ok(Preview { changed, deleted })
 }

@@ -53,7 +53,8 @@ pub(super) async fn look(client: &Client, wanted: &Wanted) -> Result<Vec<View>, 
         .map(|cluster| view(cluster, &workloads, &sets_of(cluster, &clusters, &sets)))
         .collect();
     if found.is_empty() {
-        let place = namespace.map_or("any namespace".into(), |namespace| format!("the namespace {namespace}"));
+        let place =
+            namespace.map_or("any namespace".into(), |namespace| format!("the namespace {namespace}"));
         let names: Vec<String> = clusters.iter().map(|cluster| name(&cluster.metadata)).collect();
         return Err(Error::Refused(match &wanted.name {
             Some(name) if names.is_empty() => {
@@ -143,7 +144,12 @@ fn view(cluster: &SlurmCluster, workloads: &[Workload], sets: &[&NodeSet]) -> Vi
     for component in ORDER {
         for workload in workloads.iter().filter(|workload| workload.is(&namespace, &name, component)) {
             let name = if component == Component::Database { "database" } else { component.as_str() };
-            parts.push(Part { name: name.into(), ready: workload.ready, wanted: workload.wanted, phase: None });
+            parts.push(Part {
+                name: name.into(),
+                ready: workload.ready,
+                wanted: workload.wanted,
+                phase: None,
+            });
         }
     }
     let mut waits = unmet(None, status.and_then(|status| status.conditions.as_deref()));
@@ -161,12 +167,15 @@ fn view(cluster: &SlurmCluster, workloads: &[Workload], sets: &[&NodeSet]) -> Vi
     // A status about an older spec says nothing about this one.
     let current = observed.is_none() || observed == cluster.metadata.generation;
     if !current {
-        waits.insert(0, Wait {
-            condition: "Observed".into(),
-            reason: "NewGeneration".into(),
-            message: "the operator has not looked at the latest change yet".into(),
-            ..Wait::default()
-        });
+        waits.insert(
+            0,
+            Wait {
+                condition: "Observed".into(),
+                reason: "NewGeneration".into(),
+                message: "the operator has not looked at the latest change yet".into(),
+                ..Wait::default()
+            },
+        );
     }
     View {
         available: current && phase_now == phase::AVAILABLE,
@@ -224,8 +233,11 @@ mod tests {
     #[test]
     fn only_what_belongs_to_the_cluster_is_shown_and_in_order() {
         let one = cluster("one", json!({"phase": "Available", "observedGeneration": 2}));
-        let workloads =
-            [workload("one", Component::Login, 1), workload("two", Component::Login, 0), workload("one", Component::Database, 1)];
+        let workloads = [
+            workload("one", Component::Login, 1),
+            workload("two", Component::Login, 0),
+            workload("one", Component::Database, 1),
+        ];
         let view = view(&one, &workloads, &[&set("gpu", "a", Some("one"))]);
         let names: Vec<&str> = view.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["database", "login", "nodeset gpu"]);

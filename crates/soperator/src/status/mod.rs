@@ -166,7 +166,13 @@ mod tests {
     #[test]
     fn what_it_waits_for_is_told_once_and_only_when_nothing_moves() {
         let wait = Wait { condition: "A".into(), message: "no image".into(), ..Wait::default() };
-        let view = View { namespace: "n".into(), name: "c".into(), phase: "Pending".into(), waits: vec![wait], ..View::default() };
+        let view = View {
+            namespace: "n".into(),
+            name: "c".into(),
+            phase: "Pending".into(),
+            waits: vec![wait],
+            ..View::default()
+        };
         let views = [view];
         let mut teller = Teller::default();
         let mut at = |seconds| teller.news(Ok(&views), Duration::from_secs(seconds));

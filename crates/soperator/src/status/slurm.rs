@@ -35,11 +35,14 @@ async fn answer(client: &Client, namespace: &str, cluster: &str) -> Result<Snaps
     let jwt = key(names.rest_jwt_key());
     let secret: Secret = objects::get(client, &jwt)
         .await
-        .map_err(|error| format!("the Secret {jwt} with the key for its tokens cannot be read: {}", chain(&error)))?
+        .map_err(|error| {
+            format!("the Secret {jwt} with the key for its tokens cannot be read: {}", chain(&error))
+        })?
         .ok_or_else(|| format!("the Secret {jwt} with the key for its tokens is not there yet"))?;
     let bytes = GeneratedSecret::Jwt.key().and_then(|name| secret.data.as_ref()?.get(name).cloned());
     let bytes = bytes.ok_or_else(|| format!("the Secret {jwt} holds no key for tokens"))?;
-    let jwt_key = SlurmKey::from_bytes(KeyKind::Jwt, bytes.0).map_err(|error| format!("Secret {jwt}: {error}"))?;
+    let jwt_key =
+        SlurmKey::from_bytes(KeyKind::Jwt, bytes.0).map_err(|error| format!("Secret {jwt}: {error}"))?;
 
     let service = key(names.rest_internal_service());
     let port = objects::get::<Service>(client, &service)
@@ -56,7 +59,13 @@ async fn answer(client: &Client, namespace: &str, cluster: &str) -> Result<Snaps
     let server: Server = format!("unix:{}", socket.display()).parse().map_err(|error| format!("{error}"))?;
     let tokens = MintedToken::new(KeySource::Key(jwt_key), USER, ISSUER, TOKEN_LIFETIME);
     let slurm = slurm_client::Client::builder(server, tokens)
-        .timeouts(Timeouts { answer: PATIENCE, idle: PATIENCE, call: PATIENCE, list: PATIENCE, ..Timeouts::default() })
+        .timeouts(Timeouts {
+            answer: PATIENCE,
+            idle: PATIENCE,
+            call: PATIENCE,
+            list: PATIENCE,
+            ..Timeouts::default()
+        })
         .retries(2)
         .build()
         .map_err(|error| error.to_string())?;

@@ -240,7 +240,10 @@ mod tests {
         };
         let text = shown(&view);
         assert!(text.contains("controller  0/1    not ready\n"), "{text}");
-        assert!(text.contains("\nWaits for:\n  ControllersAvailable: waiting for PVC spool: no StorageClass\n"), "{text}");
+        assert!(
+            text.contains("\nWaits for:\n  ControllersAvailable: waiting for PVC spool: no StorageClass\n"),
+            "{text}"
+        );
         assert!(text.ends_with("\nSlurm does not answer: no endpoints available\n"), "{text}");
         assert_eq!(view.line(), "a/b: Pending: controller 0/1");
         assert_eq!(view.wait_lines(), ["ControllersAvailable: waiting for PVC spool: no StorageClass"]);
