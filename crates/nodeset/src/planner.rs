@@ -83,7 +83,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     let mut steps = Steps::default();
     steps.problems.extend(scale::problems(&view, &scale));
     steps.problems.extend(roll.problem.clone());
-    let recovery = recover::decide(&view, &scale);
+    let recovery = recover::decide(&view, &scale, &roll);
     steps.look_in(recovery.look_again);
     let leaving: BTreeMap<u32, usize> =
         scale.surplus.iter().enumerate().map(|(place, ordinal)| (*ordinal, place)).collect();

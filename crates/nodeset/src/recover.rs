@@ -5,6 +5,7 @@ use std::time::Duration;
 use slurm::{NodeBase, NodeFlag};
 
 use crate::drain;
+use crate::roll::Roll;
 use crate::scale::Scale;
 use crate::view::{View, Worker};
 
@@ -19,14 +20,16 @@ pub(crate) struct Recovery {
 ///
 /// Only after the time that a worker may take, and not more at a time than an update may take: if many are missing, it is
 /// not the pods' fault.
-pub(crate) fn decide(view: &View<'_>, scale: &Scale) -> Recovery {
+pub(crate) fn decide(view: &View<'_>, scale: &Scale, roll: &Roll) -> Recovery {
     let facts = view.facts;
     let kept = || view.workers.iter().filter(|worker| scale.keep.contains(&worker.ordinal));
     let away =
         (facts.set.replicas as usize).saturating_sub(kept().filter(|worker| worker.is_healthy()).count());
     let allowed = facts.set.max_unavailable.of(facts.set.replicas).max(1);
-    let lost = kept()
-        .filter(|worker| worker.is_healthy() && !worker.pod.restarting && never_registered(view, worker));
+    // A pod that the update has in hand must not take the place of one that nobody looks after.
+    let lost = kept().filter(|worker| !roll.turns.contains_key(&worker.ordinal));
+    let lost =
+        lost.filter(|worker| worker.is_healthy() && !worker.pod.restarting && never_registered(view, worker));
     let mut recovery = Recovery::default();
     for worker in lost {
         let ready = worker.pod.ready.unwrap_or(facts.now).max(worker.started());

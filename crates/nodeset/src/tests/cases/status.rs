@@ -123,6 +123,20 @@ fn case_64_a_pod_that_never_registered_is_replaced_after_a_grace() {
 }
 
 #[test]
+fn a_pod_that_a_paused_update_has_in_hand_does_not_keep_others_from_being_recovered() {
+    let mut world = World::at_rest(Api::Nebius, 2);
+    (world.content, world.paused) = (2, true);
+    for ordinal in 0..2 {
+        world.pod_mut(ordinal).mute = true;
+        let node = world.node_mut(ordinal);
+        (node.answers, node.registered) = (None, 0);
+    }
+    world.drained(0, "slurm-operator: Pod (ns/w-0) is pending replacement for an update");
+    world.now += GRACE;
+    assert_eq!(world.plan().drains(), ["w-1"]);
+}
+
+#[test]
 fn the_wait_names_the_job_and_when_it_must_have_ended() {
     let mut world = World::at_rest(Api::Slinky, 1);
     world.replicas = 0;
