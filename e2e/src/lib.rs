@@ -1,5 +1,6 @@
 //! What end-to-end tests share: kubectl as a user types it, and waiting that says what it waited for.
 
+pub mod cluster;
 pub mod http;
 
 use std::io::Write as _;
@@ -77,14 +78,19 @@ impl<'a> Kubectl<'a> {
 
 /// Waits until `condition` holds; its errors count as "not yet".
 pub fn wait_until(what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    wait_until_for(PATIENCE, what, condition)
+}
+
+/// The same with another limit.
+pub fn wait_until_for(patience: Duration, what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
+    let deadline = Instant::now() + patience;
     loop {
         let outcome = condition();
         if matches!(outcome, Ok(true)) {
             return Ok(());
         }
         if Instant::now() > deadline {
-            let waited = format!("waited {} s until {what}, in vain", PATIENCE.as_secs());
+            let waited = format!("waited {} s until {what}, in vain", patience.as_secs());
             outcome.context(waited.clone())?;
             bail!(waited);
         }

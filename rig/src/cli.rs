@@ -13,7 +13,7 @@ use rig::cluster;
 use rig::paths::RigPaths;
 use rig::protocol::{Options, Request};
 use rig::rig::{NAME_VARIABLE, PROGRAM_VARIABLE};
-use rig::{Rig, build, machine, rig as handle, supervisor};
+use rig::{Rig, build, image_store, machine, rig as handle, supervisor};
 
 /// A real Kubernetes on this machine: a control plane and nodes in namespaces of their own, from which nothing can leave.
 #[derive(Parser)]
@@ -72,8 +72,8 @@ enum Action {
     Kubeconfig,
     /// Load an image archive (OCI or docker-save) into every node
     Load {
-        /// The archive
-        archive: PathBuf,
+        /// The archive; without one, the soperator image as it was built last
+        archive: Option<PathBuf>,
     },
     /// Stop or start a node
     Node {
@@ -151,7 +151,7 @@ impl Arguments {
             }
             Action::Helm { arguments } => helm(name, &arguments)?,
             Action::Kubeconfig => println!("{}", paths(name)?.kubeconfig().display()),
-            Action::Load { archive } => load(name, &archive)?,
+            Action::Load { archive } => load(name, archive)?,
             Action::Node { action: NodeAction::Stop { node } } => {
                 handle::order(&paths(name)?, &Request::StopNode(node))?
             }
@@ -257,15 +257,20 @@ fn helm(name: &str, arguments: &[String]) -> Result<()> {
     replace_by(handle::helm(&cache, running.then_some(&paths))?.args(arguments))
 }
 
-fn load(name: &str, archive: &std::path::Path) -> Result<()> {
+fn load(name: &str, archive: Option<PathBuf>) -> Result<()> {
     let paths = paths(name)?;
+    let archive = match archive {
+        Some(archive) => archive,
+        None => image_store::soperator_archive(&Cache::open()?)
+            .context("the soperator image has not been built: `rig build soperator`")?,
+    };
     let status = handle::status(&paths)?
         .with_context(|| format!("no rig called {name} runs: `rig up --name {name}`"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for (node, _) in status.nodes.iter().filter(|(_, runs)| **runs) {
         let pid = std::fs::read_to_string(cluster::pid_file(&paths, node))?.parse()?;
         runtime
-            .block_on(cluster::load_image(pid, archive))
+            .block_on(cluster::load_image(pid, &archive))
             .with_context(|| format!("cannot load into {node}"))?;
         println!("loaded {} into {node}", archive.display());
     }

@@ -31,7 +31,8 @@ fn main() -> Result<()> {
 
 fn operate(file: &str) -> Result<()> {
     let profile = Profile::new("operator", "slurm-operator").with_controllers(&["nodeset", "slurmcluster"]);
-    let flags = Flags { config: Some(file.into()), ..Flags::default() };
+    let mut flags = Flags::default();
+    flags.config = Some(file.into());
     Ok(operator::run(&load(&profile, &flags, &World::default())?)?)
 }
 

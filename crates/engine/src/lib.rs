@@ -3,6 +3,7 @@
 
 pub mod admission;
 pub mod apply;
+pub mod ask;
 pub mod cache;
 pub mod client;
 pub mod condition;
@@ -21,6 +22,7 @@ pub mod required_kinds;
 mod scope;
 mod serve;
 pub mod server;
+pub mod service_proxy;
 pub mod settings;
 pub mod status;
 #[cfg(feature = "testing")]

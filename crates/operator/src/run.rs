@@ -22,12 +22,11 @@ use tokio_util::sync::CancellationToken;
 use crate::admission::webhooks;
 use crate::controllers::{self, NotFilled, Setup};
 
-/// A SlurmCluster is a large value, and where nothing is optimised each function that passes it on has a copy. Only what is
-/// used of a stack takes memory.
-const STACK: usize = 8 << 20;
-
-/// The field manager of what admission writes.
+/// The field manager of what admission writes: its certificate, and the caBundle of the webhooks.
 const MANAGER: &str = "soperator";
+
+/// Of each thread. Decoding a SlurmCluster without optimisation takes more than the usual 2 MiB; what is not used costs nothing.
+const STACK: usize = 8 << 20;
 
 /// Why the role ends before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +73,12 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     let metrics = Metrics::default();
     let claim = Claim::none();
     let cluster = Cluster::find().await?;
-    let calls = || client::Options { metrics: metrics.calls.clone(), ..client::Options::default() };
+    let watches = client::Watches::default();
+    let calls = || client::Options {
+        metrics: metrics.calls.clone(),
+        watches: watches.clone(),
+        ..client::Options::default()
+    };
     // Admission and access to metrics are the same in every replica, so these calls are not fenced. The leader's are.
     let free = cluster.connect(calls())?;
     let gate: Option<Arc<dyn WriteGate>> =
@@ -84,6 +88,7 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let checks = Checks::default();
+    checks.watches(&watches);
     let required = RequiredKinds::new(required(settings));
     let missing = required.missing();
     let known = missing.clone();

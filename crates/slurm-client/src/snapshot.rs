@@ -92,6 +92,21 @@ impl Snapshot {
         occupancy(node, &evidence)
     }
 
+    /// Which jobs hold which nodes.
+    pub fn holders(&self) -> &Holders {
+        &self.holders
+    }
+
+    /// When its nodes were read.
+    pub const fn nodes_read(&self) -> Reading {
+        self.nodes_read
+    }
+
+    /// When its jobs were read.
+    pub const fn jobs_read(&self) -> Reading {
+        self.jobs_read
+    }
+
     /// When its older part was asked for: everything that happened before is in it.
     pub const fn asked(&self) -> Moment {
         self.nodes_read.asked

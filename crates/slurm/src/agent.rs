@@ -21,6 +21,9 @@ pub const PROGRAM_IN_IMAGE: &str = "/usr/bin/slurm-agent";
 /// Where every main container answers `GET /state` with an [`AgentState`]. The munge container answers nothing.
 pub const STATE_PORT: u16 = 8790;
 
+/// The reason of a drain that the agent makes while its pod stops begins with this. The agent of the next pod takes it back.
+pub const DRAIN_MARKER: &str = "slurm-agent:";
+
 /// Commands of the program. Each but the first two runs one kind of container until it is told to stop.
 pub mod command {
     /// `install DIR`: copies the program there.

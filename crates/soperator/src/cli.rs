@@ -16,8 +16,11 @@ use engine::settings::{self, Flags, World};
 use crate::conf;
 use crate::config;
 use crate::crds;
+use crate::diff;
+use crate::render;
 use crate::role::Role;
 use crate::slurm;
+use crate::status;
 use crate::validate;
 
 /// The name of the program, whatever the file is called.
@@ -25,6 +28,8 @@ const NAME: &str = "soperator";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const EXIT_FAILED: u8 = 1;
+/// As kubectl diff has it: 1 means that something differs.
+const EXIT_NO_DIFF: u8 = 2;
 const EXIT_NOT_BUILT: u8 = 3;
 
 const AFTER_HELP: &str = "\
@@ -56,8 +61,14 @@ enum Command {
     Crds(crds::Args),
     /// Check manifests without a cluster, by the rules of the API server
     Validate(validate::Args),
+    /// Print every object that the operator would apply for a manifest, without a cluster
+    Render(render::Args),
+    /// Tell how a live cluster would change if the operator applied a manifest; nothing is written
+    Diff(diff::Args),
     /// Check Slurm's configuration files without Slurm
     Conf(conf::Args),
+    /// Show a SlurmCluster on one screen: parts, what they wait for, Slurm's nodes and jobs
+    Status(status::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
     /// Look at the settings of a role
@@ -124,6 +135,10 @@ pub(crate) enum Error {
     Yaml(String),
     /// Files are wrong, as has been told line by line.
     Invalid(usize),
+    /// Something differs, as has been told.
+    Differs,
+    /// There is no difference to tell, and why: another exit code than that of a difference.
+    NoDiff(Box<Error>),
     /// What was asked for cannot be done, and why.
     Refused(String),
     /// A call to Slurm failed, or Slurm does not have what was asked for.
@@ -152,7 +167,11 @@ impl Error {
             // The reader has seen enough, as in `soperator completion bash | head`.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             // The lines and their summary are the message.
-            Self::Invalid(_) => ExitCode::from(EXIT_FAILED),
+            Self::Invalid(_) | Self::Differs => ExitCode::from(EXIT_FAILED),
+            Self::NoDiff(error) => {
+                error.report();
+                ExitCode::from(EXIT_NO_DIFF)
+            }
             Self::Settings(_) => {
                 eprintln!("{self}");
                 ExitCode::from(EXIT_FAILED)
@@ -187,6 +206,8 @@ impl fmt::Display for Error {
             Self::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
             Self::Yaml(error) => write!(f, "cannot write YAML, which is a bug: {error}"),
             Self::Invalid(count) => write!(f, "{count} errors in the files"),
+            Self::Differs => write!(f, "something differs"),
+            Self::NoDiff(error) => write!(f, "{error}"),
             Self::Settings(error) => write!(f, "{error}"),
             Self::Refused(reason) | Self::Slurm(reason) | Self::Role(reason) | Self::Bug(reason) => {
                 write!(f, "{reason}")
@@ -214,7 +235,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Render(args) => render::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Diff(args) => diff::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
+        Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::Slurm(args) => slurm::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),

@@ -6,8 +6,12 @@ mod cli;
 mod conf;
 mod config;
 mod crds;
+mod desired;
+mod diff;
+mod render;
 mod role;
 mod slurm;
+mod status;
 mod validate;
 
 use std::process::ExitCode;

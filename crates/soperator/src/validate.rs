@@ -68,7 +68,7 @@ pub(crate) fn run(
 }
 
 /// What the operator's webhooks would say.
-fn as_admission(api_version: &str, kind: &str, object: &Value) -> Vec<Remark> {
+pub(crate) fn as_admission(api_version: &str, kind: &str, object: &Value) -> Vec<Remark> {
     let problems = admission::check(api_version, kind, object).into_iter();
     let remark = |problem: admission::Problem| Remark {
         is_warning: problem.severity == Severity::Warning,

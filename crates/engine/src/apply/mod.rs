@@ -32,7 +32,8 @@ pub use diff::Difference;
 use drift::Signal;
 use known::KnownKinds;
 pub use known::KnownObjects;
-use wave::{is_stateful, wave};
+use wave::is_stateful;
+pub use wave::wave;
 
 /// How long a stateful object has to be superfluous before it is deleted.
 const SECOND_LOOK: Duration = Duration::from_secs(5);
@@ -213,7 +214,7 @@ impl Applier {
         let mut applied = Applied::default();
         let mut waves: BTreeMap<u8, Vec<DesiredObject>> = BTreeMap::new();
         for object in objects {
-            waves.entry(wave(&object.kind)).or_default().push(object);
+            waves.entry(wave(&object.kind.kind)).or_default().push(object);
         }
         for objects in waves.into_values() {
             let mut results: Vec<_> =
@@ -405,16 +406,8 @@ impl Applier {
         let mut outcomes = Vec::new();
         for known in self.known.iter().filter(|known| known.is_ready()) {
             let kind = known.kind();
-            for meta in known.owned_by(owner.uid()) {
-                let key = Key::new(
-                    meta.namespace.as_deref().unwrap_or_default(),
-                    meta.name.as_deref().unwrap_or_default(),
-                );
-                let ours = holder(&meta, owner, self.manager).is_none()
-                    && label(&meta, MANAGED_BY_LABEL) == Some(self.manager);
-                if !ours || meta.deletion_timestamp.is_some() {
-                    continue;
-                }
+            for meta in self.prunable(known, owner) {
+                let key = key_of(&meta);
                 let uid = meta.uid.clone().unwrap_or_default();
                 if desired.contains(&(kind.plural.clone(), key.clone())) || spared(&kind, &meta) {
                     self.superfluous.lock().remove(&uid);
@@ -434,6 +427,17 @@ impl Applier {
         outcomes
     }
 
+    /// What we made for this owner and may delete.
+    fn prunable(&self, known: &dyn KnownObjects, owner: &Owner) -> Vec<ObjectMeta> {
+        let mut found = known.owned_by(owner.uid());
+        found.retain(|meta| {
+            let ours = holder(meta, owner, self.manager).is_none()
+                && label(meta, MANAGED_BY_LABEL) == Some(self.manager);
+            ours && meta.deletion_timestamp.is_none()
+        });
+        found
+    }
+
     /// Whether an object was superfluous for too short a time yet: one wrong look must not cost a database.
     fn is_first_look(&self, uid: &str) -> bool {
         let mut superfluous = self.superfluous.lock();
@@ -444,6 +448,10 @@ impl Applier {
         }
         first
     }
+}
+
+fn key_of(meta: &ObjectMeta) -> Key {
+    Key::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 fn slot(object: &DesiredObject) -> (String, Key) {

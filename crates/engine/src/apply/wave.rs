@@ -3,8 +3,8 @@
 use super::desired::Kind;
 
 /// Objects of a smaller wave are sent first: what others need before those who need it.
-pub(super) fn wave(kind: &Kind) -> u8 {
-    match kind.kind.as_str() {
+pub fn wave(kind: &str) -> u8 {
+    match kind {
         "ServiceAccount" | "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding" => 0,
         "Secret" | "ConfigMap" | "PriorityClass" | "AppArmorProfile" => 1,
         "Service" | "PersistentVolumeClaim" => 2,

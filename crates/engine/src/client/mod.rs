@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::Client;
+pub use kube::Client;
 use kube::client::ClientBuilder;
 
 pub use call::{Call, Verb};
@@ -107,6 +107,11 @@ impl Cluster {
     /// Finds it, without a call.
     pub async fn find() -> Result<Self, ConnectError> {
         kube::Config::infer().await.map(|config| Self { config }).map_err(ConnectError::Unknown)
+    }
+
+    /// The namespace that is meant where none is named.
+    pub fn default_namespace(&self) -> &str {
+        &self.config.default_namespace
     }
 
     /// Makes a client for it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use engine::apply::{DesiredObject, MANAGED_BY_LABEL};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -288,5 +289,15 @@ async fn a_dry_run_tells_the_difference_and_writes_nothing() -> Result<()> {
     let text = differences[0].to_string();
     assert!(text.contains("- data.text: \"hello\"") && text.contains("+ data.text: \"new\""), "{text}");
     assert_eq!(place.text().await?.as_deref(), Some("hello"));
+
+    let secret = Secret {
+        metadata: ObjectMeta { name: Some("w-key".into()), ..changed.metadata.clone() },
+        data: Some(BTreeMap::from([("key".into(), ByteString(b"nobody sees this".to_vec()))])),
+        ..Secret::default()
+    };
+    let differences = applier.diff(&owner, vec![DesiredObject::new(&secret)?]).await?;
+    let text = differences[0].to_string();
+    assert!(text.contains("+ data: \"(hidden)\"") && text.contains("+ type: \"Opaque\""), "{text}");
+    assert!(!text.contains("bm9ib2R5"), "{text}");
     Ok(())
 }

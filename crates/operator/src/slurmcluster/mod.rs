@@ -10,6 +10,7 @@ mod observe;
 mod order;
 mod parts;
 mod pods;
+mod preview;
 mod reconcile;
 mod status;
 
@@ -28,6 +29,7 @@ pub(crate) use desired::desired;
 pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
+pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
 use crate::context::Context;

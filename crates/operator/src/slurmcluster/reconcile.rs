@@ -78,13 +78,13 @@ fn forget(context: &Context, memory: &Memory, key: &Key) {
 }
 
 /// One look at a cluster that can be rendered.
-struct Look<'a> {
-    context: &'a Context,
-    memory: &'a Memory,
-    key: &'a Key,
-    cluster: &'a SlurmCluster,
-    owner: Owner,
-    validated: ValidatedCluster,
+pub(super) struct Look<'a> {
+    pub(super) context: &'a Context,
+    pub(super) memory: &'a Memory,
+    pub(super) key: &'a Key,
+    pub(super) cluster: &'a SlurmCluster,
+    pub(super) owner: Owner,
+    pub(super) validated: ValidatedCluster,
 }
 
 /// What agents were asked, and what it means.
@@ -189,7 +189,7 @@ impl Look<'_> {
     }
 
     /// Objects that stay although they are not rendered: generated Secrets, and those of parts whose spec is wrong.
-    fn is_spared(&self, names: &secrets::Names, kind: &Kind, meta: &ObjectMeta) -> bool {
+    pub(super) fn is_spared(&self, names: &secrets::Names, kind: &Kind, meta: &ObjectMeta) -> bool {
         let name = meta.name.as_deref().unwrap_or_default();
         let cluster = self.validated.names();
         let generated = [

@@ -4,7 +4,7 @@ mod connection;
 mod jobs;
 mod nodes;
 mod ping;
-mod table;
+pub(crate) mod table;
 mod token;
 
 use std::future::Future;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 /// Writes rows below their titles, each column as wide as its widest cell.
-pub(super) fn write(out: &mut impl Write, titles: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, titles: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
     let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
     let lines = || std::iter::once(&titles).chain(rows);
     let width = |column: usize| {
@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut impl Write, titles: &[&str], rows: &[Vec<String>])
 }
 
 /// A cell of text from Slurm: on one line, and never empty.
-pub(super) fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     if text.is_empty() {
         return "-".into();
     }

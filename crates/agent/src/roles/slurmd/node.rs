@@ -3,14 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
-use slurm::agent::env;
+use slurm::agent::{DRAIN_MARKER as MARKER, env};
 
 use super::super::variable;
 use crate::agent::Agent;
 use crate::{programs, registration};
 
-/// How the reason of a drain of ours begins.
-const MARKER: &str = "slurm-agent:";
 const STOPS: &str = "slurm-agent: the pod stops";
 const BACK: &str = "the pod runs again";
 const DOWN_TRIES: u32 = 4;

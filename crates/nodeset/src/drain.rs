@@ -1,0 +1,152 @@
+//! Drains: why, in which words, and whose they are.
+
+use slurm::agent::DRAIN_MARKER;
+use slurm::{Node, NodeBase, NodeFlag};
+
+use crate::comment::Comment;
+use crate::facts::Facts;
+use crate::plan::{Action, Cause};
+use crate::view::Worker;
+
+/// Every reason that we give Slurm begins with this. A drain with another reason is not ours, and never taken back by us.
+pub const REASON_PREFIX: &str = "slurm-operator: ";
+
+/// What the stop script of Slinky's pods writes over the reason.
+pub(crate) const STOP_REASON: &str = "preStop";
+
+/// What replaces our reason when the drain is over. Slurm 24.11 would keep ours, and the next drain would look like ours.
+const OVER: &str = "the pod works again";
+
+/// Longer texts are cut, in characters.
+const MAX_REASON: usize = 256;
+
+/// Whether the node's drain is ours.
+pub(crate) fn is_ours(node: &Node) -> bool {
+    if planted!(UndrainsEverybodys) || node.reason.starts_with(REASON_PREFIX.trim_end()) {
+        return true;
+    }
+    // Before the script wrote over it the reason was ours, or the comment would hold it.
+    let held = || Comment::parse(&node.comment).is_none_or(|comment| comment.held.is_some());
+    &*node.reason == STOP_REASON && !held()
+}
+
+/// Whether the agent of a pod drained the node while the pod stopped. The agent of the next pod takes it back.
+pub(crate) fn is_agents(node: &Node) -> bool {
+    node.reason.starts_with(DRAIN_MARKER)
+}
+
+/// Whether somebody else drained the node, neither we nor the agent of its pod.
+pub(crate) fn is_others(node: &Node) -> bool {
+    node.state.is_drain() && !is_ours(node) && !is_agents(node)
+}
+
+/// The reason, if it tells of the present: Slurm 24.11 keeps that of a drain that is over.
+pub(crate) fn present_reason(node: &Node) -> &str {
+    let state = &node.state;
+    let told = state.is_drain()
+        || state.has(NodeFlag::Fail)
+        || matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Error));
+    if told { &node.reason } else { "" }
+}
+
+/// Whether the drain was made for an update.
+pub(crate) fn is_for_update(node: &Node) -> bool {
+    node.state.is_drain() && is_ours(node) && node.reason.contains(UPDATE)
+}
+
+const UPDATE: &str = "pending replacement for an update";
+
+/// The words for Slurm.
+fn words(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> String {
+    let pod = facts.set.full_name(worker.pod.name);
+    let why = match cause {
+        Cause::ScaleIn => format!("Pod ({pod}) is pending termination for scale-in"),
+        Cause::SetDeleted => format!("Pod ({pod}) is pending termination because its NodeSet is deleted"),
+        Cause::Update => format!("Pod ({pod}) is {UPDATE}"),
+        Cause::Ended | Cause::NotRegistered => format!("Pod ({pod}) is pending replacement"),
+        Cause::PodCordoned => format!("Pod ({pod}) was cordoned"),
+        Cause::NodeCordoned => node_cordon_reason(worker, &pod),
+    };
+    clean(&format!("{REASON_PREFIX}{why}"))
+}
+
+/// The same, followed by what somebody else wrote there before: why a node is down must not get lost.
+fn with_former(words: &str, node: &Node) -> String {
+    const BEFORE: &str = " (before: ";
+    let reason = present_reason(node);
+    let former = if reason.starts_with(REASON_PREFIX.trim_end()) {
+        reason.find(BEFORE).map(|at| reason[at..].to_owned())
+    } else {
+        let slurms_own = reason.is_empty()
+            || reason.contains("Not responding")
+            || reason == STOP_REASON
+            || is_agents(node);
+        (!slurms_own).then(|| format!("{BEFORE}{reason})"))
+    };
+    clean(&format!("{words}{}", former.unwrap_or_default()))
+}
+
+/// Why the Kubernetes node is cordoned: its annotation, or else its conditions, or else a plain sentence.
+fn node_cordon_reason(worker: &Worker<'_>, pod: &str) -> String {
+    let default = |name: &str| format!("Node ({name}) was cordoned, Pod ({pod}) must be cordoned");
+    let Some(node) = &worker.pod.kube_node else { return default("") };
+    let annotation = node.cordon_reason.map(clean).filter(|text| !text.is_empty());
+    if let Some(text) = annotation {
+        return text;
+    }
+    let mut conditions: Vec<String> =
+        node.conditions.iter().map(|(reason, message)| format!("({reason}: {message})")).collect();
+    conditions.sort_unstable();
+    if conditions.is_empty() { default(node.name) } else { conditions.join("; ") }
+}
+
+/// One line of at most 256 characters: line breaks and tabs become spaces, other control characters are dropped.
+pub(crate) fn clean(text: &str) -> String {
+    let line: String = text
+        .chars()
+        .map(|c| if matches!(c, '\n' | '\r' | '\t') { ' ' } else { c })
+        .filter(|c| !c.is_control())
+        .collect();
+    line.trim().chars().take(MAX_REASON).collect::<String>().trim_end().to_owned()
+}
+
+/// The drain that the pod needs for this cause, unless it is there already or must not be.
+pub(crate) fn needed(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> Option<Action> {
+    // Only on what Slurm said just now: an old list may be from before our own drain.
+    let node = worker.node?;
+    let words = words(facts, worker, cause);
+    let stays = matches!(cause, Cause::NodeCordoned | Cause::PodCordoned);
+    let wanted = if node.state.is_drain() {
+        // Slurm shows people why the node goes. A reason of somebody else stays.
+        let tells_more = matches!(cause, Cause::ScaleIn | Cause::SetDeleted | Cause::Update);
+        let told = node.reason.starts_with(&words);
+        (tells_more && is_ours(node) && !told) || planted!(DrainsAgain)
+    } else if stays {
+        // Nobody takes the pod away, so what somebody else says of the node counts.
+        let foreign = !present_reason(node).is_empty() && !is_ours(node) && !is_agents(node);
+        let no_answer = node.state.base() == Some(NodeBase::Down) && node.reason.contains("Not responding");
+        !foreign && !no_answer
+    } else {
+        true
+    };
+    wanted.then(|| Action::Drain {
+        node: worker.pod.slurm_node.into(),
+        pod: worker.pod.name.into(),
+        reason: with_former(&words, node),
+        cause,
+    })
+}
+
+/// The end of the drain of a pod that nothing speaks against, if the drain is ours.
+pub(crate) fn undone(worker: &Worker<'_>) -> Option<Action> {
+    if !worker.drained_by_us() || planted!(ForgetsUndrain) {
+        return None;
+    }
+    // Behind the record must stand the pod that works: a job that starts before it does would fail.
+    let works = worker.is_healthy() && !worker.pod.restarting && worker.is_registered();
+    (works || planted!(UndrainsEarly)).then(|| Action::Undrain {
+        node: worker.pod.slurm_node.into(),
+        pod: worker.pod.name.into(),
+        reason: OVER.into(),
+    })
+}

@@ -1,0 +1,11 @@
+//! Tests of the whole planner: cases with names, properties over random worlds, and bugs that those must find.
+
+mod bad_input;
+mod cases;
+mod chaos;
+mod dice;
+mod execute;
+mod oracle;
+mod properties;
+mod scene;
+mod world;

@@ -1,0 +1,51 @@
+//! The operator's pod, and its violent end.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+use rig::Rig;
+
+use super::install::OPERATOR_NAMESPACE;
+use crate::output_of;
+
+const SELECTOR: &str = "app.kubernetes.io/name=soperator";
+
+/// The operator is killed at a random moment within a time; dropping this waits until that has happened.
+pub struct OperatorKill(Option<JoinHandle<()>>);
+
+impl OperatorKill {
+    /// Kills it within this time from now.
+    pub fn within(rig: &'static Rig, limit: Duration) -> Self {
+        let after = limit.mul_f64(fastrand::f64());
+        eprintln!("the operator is killed after {:.1} s", after.as_secs_f64());
+        Self(Some(std::thread::spawn(move || {
+            std::thread::sleep(after);
+            if let Err(error) = kill(rig) {
+                eprintln!("the operator could not be killed: {error:#}");
+            }
+        })))
+    }
+}
+
+impl Drop for OperatorKill {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Deletes its pod without a grace period: the process gets no signal that it could act upon.
+pub(super) fn kill(rig: &Rig) -> Result<()> {
+    let mut kubectl = rig.kubectl()?;
+    kubectl.args(["--namespace", OPERATOR_NAMESPACE, "delete", "pod", "--selector", SELECTOR]);
+    output_of(kubectl.args(["--grace-period=0", "--force", "--wait=false"]), None).map(drop)
+}
+
+/// The end of its log.
+pub(super) fn logs(rig: &Rig) -> Result<String> {
+    let mut kubectl = rig.kubectl()?;
+    kubectl.args(["--namespace", OPERATOR_NAMESPACE, "logs", "--selector", SELECTOR, "--tail", "25"]);
+    output_of(&mut kubectl, None)
+}
