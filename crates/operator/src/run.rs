@@ -107,7 +107,9 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     };
     let until = stop.clone();
     tasks.spawn(async move {
-        server.run(until).await;
+        server.run(until.clone()).await;
+        // Without any address it has nothing to do; that is no reason to end the process.
+        until.cancelled().await;
         Ok(())
     });
     if let Some(admission) = &admission {
