@@ -1,5 +1,5 @@
 //! Twenty SlurmClusters at once on a bare control plane: how long until all of them are applied, and the memory of the
-//! operator, which runs as a process of its own.
+//! operator, which runs as a process of its own. The program to measure may be named: `clusters target/release/soperator`.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -23,10 +23,10 @@ const OPERATE: &str = "operate";
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    if args.next().as_deref() == Some(OPERATE) {
-        return operate(&args.next().context("the file with settings is missing")?);
+    match args.next().as_deref() {
+        Some(OPERATE) => operate(&args.next().context("the file with settings is missing")?),
+        program => tokio::runtime::Runtime::new()?.block_on(measure(program)),
     }
-    tokio::runtime::Runtime::new()?.block_on(measure())
 }
 
 fn operate(file: &str) -> Result<()> {
@@ -45,22 +45,30 @@ impl Drop for Operator {
     }
 }
 
-fn start(kubeconfig: &Path, folder: &Path) -> Result<Operator> {
+/// Starts the operator: `program`, or else this program itself.
+fn start(program: Option<&str>, kubeconfig: &Path, folder: &Path) -> Result<Operator> {
     let file = folder.join("settings.yaml");
     let text = "operatorNamespace: default\nimages: { agent: soperator.local/soperator:1, mariadb: soperator.local/mariadb:1 }\n\
-                health: { bindAddress: '0' }\nmetrics: { enabled: false }\ndebug: { bindAddress: '0' }\nwebhooks: { enabled: false }\n\
+                health: { bindAddress: '127.0.0.1:0' }\nmetrics: { enabled: false }\ndebug: { bindAddress: '0' }\nwebhooks: { enabled: false }\n\
                 maxConcurrentReconciles: 4\nlogging: { level: warn }\n";
     std::fs::write(&file, text)?;
-    let child = Command::new(std::env::current_exe()?)
-        .arg(OPERATE)
-        .arg(&file)
-        .env("KUBECONFIG", kubeconfig)
-        .spawn()
-        .context("the operator cannot be started")?;
+    let mut command = match program {
+        Some(program) => {
+            let mut command = Command::new(program);
+            command.arg("operator").arg("--config").arg(&file);
+            command
+        }
+        None => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg(OPERATE).arg(&file);
+            command
+        }
+    };
+    let child = command.env("KUBECONFIG", kubeconfig).spawn().context("the operator cannot be started")?;
     Ok(Operator(child))
 }
 
-async fn measure() -> Result<()> {
+async fn measure(program: Option<&str>) -> Result<()> {
     let plane = ControlPlane::start().await?;
     let client = plane.client().await?;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -72,7 +80,7 @@ async fn measure() -> Result<()> {
         await_condition(crds.clone(), name, conditions::is_crd_established()).await?;
     }
     let folder = tempfile::tempdir()?;
-    let operator = start(&plane.kubeconfig(), folder.path())?;
+    let operator = start(program, &plane.kubeconfig(), folder.path())?;
     let id = operator.0.id().to_string();
     tokio::time::sleep(Duration::from_secs(5)).await;
     println!("{:>8.1} MB of memory before the first cluster", mb(memory_of(&id)?));
