@@ -22,7 +22,7 @@ test: ## Run all tests: unit, API and end to end
 	@hack/test all
 
 .PHONY: test-fast
-test-fast: ## Run the unit and API tests: no rig, no root
+test-fast: ## Run the unit and API tests: no rig, no Slurm, no root
 	@hack/test fast
 
 .PHONY: lint
