@@ -3,6 +3,7 @@
 use slurm::agent::{command, path};
 
 use crate::labels::Component;
+use crate::login::searches;
 use crate::pod::{self, Account, Limits, Mount, Pod, Rights, Role, mount, munge, sssd};
 use crate::validate::Controller;
 use crate::workload::{self, Replace};
@@ -81,6 +82,8 @@ fn pod(cluster: &ValidatedCluster, controller: &Controller, facts: &Facts) -> po
         init.flat_map(|container| container.volume_mounts.iter().flatten()).any(|mount| mount.name == "jail");
     Pod {
         sidecars,
+        // It calls back the srun of a login pod by its host name, and stands still for seconds where that is unknown.
+        searches: searches(cluster),
         more_volumes: if uses_jail { vec![mount::jail(&controller.jail)] } else { Vec::new() },
         account: match &controller.service_account {
             Some(name) => Account::Users(name.clone()),

@@ -94,17 +94,19 @@ fn users_reach_login_pods_as_they_said() {
 }
 
 #[test]
-fn login_pods_find_workers_of_all_node_sets_by_their_short_names() {
-    let set = case(SMALL).value("StatefulSet", "slurm1-login");
-    let searches = &set["spec"]["template"]["spec"]["dnsConfig"]["searches"];
-    assert_eq!(
-        searches,
-        &json!([
-            "slurm1-worker-svc.slurm.svc.cluster.local",
-            "slurm1-nodeset-svc.slurm.svc.cluster.local",
-            "slurm1-login-headless-svc.slurm.svc.cluster.local",
-        ])
-    );
+fn login_pods_and_slurmctld_find_workers_and_login_pods_by_their_short_names() {
+    for name in ["slurm1-login", "slurm1-controller"] {
+        let set = case(SMALL).value("StatefulSet", name);
+        let searches = &set["spec"]["template"]["spec"]["dnsConfig"]["searches"];
+        assert_eq!(
+            searches,
+            &json!([
+                "slurm1-worker-svc.slurm.svc.cluster.local",
+                "slurm1-nodeset-svc.slurm.svc.cluster.local",
+                "slurm1-login-headless-svc.slurm.svc.cluster.local",
+            ])
+        );
+    }
 }
 
 #[test]
