@@ -19,10 +19,11 @@ fn a_login_pod_is_replaced_only_when_nobody_is_logged_in(cluster: &Cluster) -> R
             &json!({"slurmNodes": {"login": {"sshd": {"customEnv": [{"name": "E2E", "value": value}]}}}}),
         )
     };
-    change("one")?;
+    // A value that this cluster never had, also when the test runs on it again.
+    change(&before)?;
     cluster.wait("the new template is there", || {
         let set = cluster.get("statefulset", &cluster.object("login"))?;
-        Ok(set["spec"]["template"].to_string().contains("E2E"))
+        Ok(set["spec"]["template"].to_string().contains(&before))
     })?;
     // Long enough for a replacement, which takes a few seconds, to be seen.
     std::thread::sleep(Duration::from_secs(12));

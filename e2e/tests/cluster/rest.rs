@@ -35,7 +35,7 @@ fn the_rest_api_answers_a_minted_token_and_no_other(cluster: &Cluster) -> Result
     let key = secret["data"]["rest_jwt.key"].as_str().context("a key")?;
     let key = base64::engine::general_purpose::STANDARD.decode(key)?;
     let good = token(cluster, &key)?;
-    let forged = token(cluster, &[7; 32])?;
+    let forged = token(cluster, b"a key that the cluster has not got")?;
 
     cluster.wait("slurmrestd lists the nodes", || {
         let answer = get(cluster, "/slurm/v0.0.42/nodes", &good)?;
