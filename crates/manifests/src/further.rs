@@ -35,6 +35,11 @@ pub(crate) fn take(remarks: Vec<Remark>, node: &Node, path: &Path, findings: &mu
 
 /// Where a field is; or, if it is not in the text, what is nearest above it.
 fn mark_of(node: &Node, here: &Path, target: &str) -> Mark {
+    below(node, here, target).unwrap_or(node.mark)
+}
+
+/// Where below a node a field is, or what leads to it; none if nothing does.
+fn below(node: &Node, here: &Path, target: &str) -> Option<Mark> {
     let leads = |path: &Path| {
         target.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
@@ -43,16 +48,13 @@ fn mark_of(node: &Node, here: &Path, target: &str) -> Mark {
             .iter()
             .map(|entry| (entry, here.field(&entry.key)))
             .find(|(_, path)| leads(path))
-            .map_or(node.mark, |(entry, path)| {
-                let below = mark_of(&entry.value, &path, target);
-                if below == entry.value.mark { line_of(entry) } else { below }
-            }),
+            .map(|(entry, path)| below(&entry.value, &path, target).unwrap_or_else(|| line_of(entry))),
         Data::List(items) => items
             .iter()
             .enumerate()
             .map(|(index, item)| (item, here.index(index)))
             .find(|(_, path)| leads(path))
-            .map_or(node.mark, |(item, path)| mark_of(item, &path, target)),
-        _ => node.mark,
+            .map(|(item, path)| mark_of(item, &path, target)),
+        _ => None,
     }
 }

@@ -143,11 +143,15 @@ mod tests {
             assert!(result.is_ok(), "{notes}");
             let documents = documents(&out);
             assert!(documents.len() > 10, "{out}");
-            let waves: Vec<u8> = documents
-                .iter()
-                .map(|object| engine::apply::wave(object["kind"].as_str().unwrap()))
-                .collect();
-            assert!(waves.is_sorted(), "{waves:?}");
+            // One cluster after another.
+            let cluster = |object: &Value| object["metadata"]["labels"]["app.kubernetes.io/instance"].clone();
+            for objects in documents.chunk_by(|one, other| cluster(one) == cluster(other)) {
+                let waves: Vec<u8> = objects
+                    .iter()
+                    .map(|object| engine::apply::wave(object["kind"].as_str().unwrap()))
+                    .collect();
+                assert!(waves.len() > 10 && waves.is_sorted(), "{waves:?}");
+            }
             assert!(documents.iter().all(|object| object["metadata"]["namespace"] == "slurm"), "{out}");
             assert_eq!(rendered(&format!("{EXAMPLES}/{file}"), "").1, out);
         }
