@@ -337,7 +337,14 @@ async fn a_write_that_changes_nothing_is_no_change() -> Result<()> {
     };
     assert!(apply().await?.changed());
     let key = engine::Key::of(&set);
-    until("it is in the cache", async || Ok(sets.get(&key).map(drop))).await?;
+    let api: Api<StatefulSet> = place.namespace.api();
+    until("nobody writes to it any more, and the cache has it", async || {
+        let live = api.get("same").await?;
+        let settled = live.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
+        let cached = sets.get(&key).and_then(|cached| cached.resource_version());
+        Ok((settled && cached == live.resource_version()).then_some(()))
+    })
+    .await?;
     let again = apply().await?;
     assert!(!again.changed(), "whoever waits for it to come back waits for ever: {again:?}");
     Ok(())
