@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use e2e::cluster::Cluster;
+use e2e::cluster::{Cluster, OperatorKill};
 use serde_json::json;
 
 use crate::on_both_versions;
@@ -21,6 +21,7 @@ fn a_login_pod_is_replaced_only_when_nobody_is_logged_in(cluster: &Cluster) -> R
     };
     // A value that this cluster never had, also when the test runs on it again.
     change(&before)?;
+    let kill = OperatorKill::within(cluster.rig(), Duration::from_secs(10));
     cluster.wait("the new template is there", || {
         let set = cluster.get("statefulset", &cluster.object("login"))?;
         Ok(set["spec"]["template"].to_string().contains(&before))
@@ -29,6 +30,7 @@ fn a_login_pod_is_replaced_only_when_nobody_is_logged_in(cluster: &Cluster) -> R
     std::thread::sleep(Duration::from_secs(12));
     assert_eq!(cluster.pod_uid(&cluster.login())?, before, "somebody is logged in");
     assert!(cluster.has_session());
+    drop(kill);
     drop(session);
     cluster.wait("the pod is replaced when the session is over", || {
         Ok(cluster.pod_uid(&cluster.login())? != before)

@@ -35,7 +35,21 @@ impl Signal {
 /// Whether `live` holds everything that was `sent`. The server's defaults and other managers' fields do not count; an
 /// item more or less in a list does, and costs at most one needless apply.
 pub(super) fn holds(live: &Map<String, Value>, sent: &Map<String, Value>) -> bool {
-    sent.iter().all(|(name, sent)| live.get(name).is_some_and(|live| value_holds(live, sent)))
+    sent.iter().all(|(name, sent)| match live.get(name) {
+        Some(live) => value_holds(live, sent),
+        // The server leaves out what means the same as nothing, such as `readOnly: false`.
+        None => is_nothing(sent),
+    })
+}
+
+fn is_nothing(sent: &Value) -> bool {
+    match sent {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Number(_) | Value::Bool(true) => false,
+    }
 }
 
 fn value_holds(live: &Value, sent: &Value) -> bool {
@@ -62,6 +76,14 @@ mod tests {
     fn defaults_and_foreign_fields_are_no_drift() {
         let live = json!({"data": {"ours": "1", "theirs": "2"}, "list": [{"name": "a", "default": true}]});
         assert!(check(live, json!({"data": {"ours": "1"}, "list": [{"name": "a"}]})));
+    }
+
+    #[test]
+    fn what_means_nothing_may_be_left_out() {
+        let sent = json!({"claim": {"name": "a", "readOnly": false, "labels": {}, "args": [], "class": ""}});
+        assert!(check(json!({"claim": {"name": "a"}}), sent.clone()));
+        assert!(!check(json!({"claim": {"name": "a", "readOnly": true}}), sent));
+        assert!(!check(json!({}), json!({"replicas": 0})), "a number that is missing has a default");
     }
 
     #[test]

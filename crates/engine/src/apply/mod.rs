@@ -333,6 +333,10 @@ impl Applier {
     ) -> Result<Outcome, kube::Error> {
         // With the uid, so that a successor which we know nothing about is not touched.
         match self.patch(object, true, meta.uid.as_deref()).await {
+            // Nothing was written, so nothing comes back: nobody may wait for it.
+            Ok(live) if live.resource_version() == meta.resource_version => {
+                Ok(self.note_same(owner, object, live.meta()))
+            }
             Ok(live) => Ok(self.note_write(owner, object, &live)),
             Err(error) => match object.policy {
                 Policy::Recreate { orphan } if is_immutable(&error) => {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use engine::apply::{DesiredObject, MANAGED_BY_LABEL};
+use engine::Scope;
+use engine::apply::{Applied, Applier, DesiredObject, MANAGED_BY_LABEL, Owner};
+use engine::cache::{Cache, Selection};
+use engine::view::MetaView;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::Job;
@@ -299,5 +302,50 @@ async fn a_dry_run_tells_the_difference_and_writes_nothing() -> Result<()> {
     let text = differences[0].to_string();
     assert!(text.contains("+ data: \"(hidden)\"") && text.contains("+ type: \"Opaque\""), "{text}");
     assert!(!text.contains("bm9ib2R5"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_changes_nothing_is_no_change() -> Result<()> {
+    const OTHER: &str = "other";
+    let place = Place::new("same").await?;
+    let widget = place.widget(spec()).await?;
+    let owner = Owner::of(&widget).context("an owner")?;
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    let client = client(config().await?, None)?;
+    let scope = Scope::Namespaces(vec![place.namespace.name().into()]);
+    let selection = Selection::all(scope).with_labels(&format!("{MANAGED_BY_LABEL}={OTHER}"));
+    let sets: Cache<MetaView<StatefulSet>> = Cache::start(&client, selection, &stop);
+    sets.ready().await;
+
+    let labels = json!({"app": "same"});
+    let set: StatefulSet = serde_json::from_value(json!({
+        "metadata": {"name": "same", "namespace": place.namespace.name()},
+        "spec": {
+            "replicas": 0, "serviceName": "same", "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{
+                // The server makes `1` of it.
+                "name": "a", "image": "a", "resources": {"requests": {"cpu": "1000m"}},
+            }]}},
+        },
+    }))?;
+    // Each is as a new process, which remembers nothing.
+    let apply = async || -> Result<Applied> {
+        let applier = Applier::new(client.clone(), OTHER).with_known(sets.clone());
+        Ok(applier.apply_only(&owner, vec![DesiredObject::new(&set)?]).await)
+    };
+    assert!(apply().await?.changed());
+    let key = engine::Key::of(&set);
+    let api: Api<StatefulSet> = place.namespace.api();
+    until("nobody writes to it any more, and the cache has it", async || {
+        let live = api.get("same").await?;
+        let settled = live.status.as_ref().is_some_and(|status| status.observed_generation.is_some());
+        let cached = sets.get(&key).and_then(|cached| cached.resource_version());
+        Ok((settled && cached == live.resource_version()).then_some(()))
+    })
+    .await?;
+    let again = apply().await?;
+    assert!(!again.changed(), "whoever waits for it to come back waits for ever: {again:?}");
     Ok(())
 }

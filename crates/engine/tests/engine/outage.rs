@@ -168,12 +168,14 @@ impl client::WriteGate for Ending {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_hangs_over_the_end_of_the_claim_is_broken_off() -> Result<()> {
     let hanging = Arc::new(Failing { first: 100, status: None, calls: AtomicUsize::new(0) });
+    // First, because it may have to start the server.
+    let config = config().await?;
     let options = client::Options {
         interceptor: Some(Arc::<Failing>::clone(&hanging)),
         gate: Some(Arc::new(Ending(Instant::now() + Duration::from_millis(300)))),
         ..client::Options::default()
     };
-    let api = Api::<ConfigMap>::default_namespaced(client::connect(config().await?, options)?);
+    let api = Api::<ConfigMap>::default_namespaced(client::connect(config, options)?);
     let begun = Instant::now();
     for sent in [1, 1] {
         let patch = Patch::Apply(config_map("late"));
