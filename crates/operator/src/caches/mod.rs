@@ -8,10 +8,10 @@ use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
 use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
-use engine::view::{ClaimView, Guarded, MetaView, PodView, WorkloadView};
+use engine::view::{ClaimView, Guarded, MetaView, NodeView, PodView, RevisionView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
@@ -23,6 +23,10 @@ pub use optional::OptionalCache;
 
 /// Finds pods by their cluster: `namespace/cluster`.
 pub const BY_CLUSTER: &str = "cluster";
+/// Finds pods by the Kubernetes node that they run on.
+pub const BY_NODE: &str = "node";
+/// Finds revisions by their NodeSet, also those that nobody owns: `namespace/set`.
+pub const BY_NODE_SET: &str = "nodeset";
 
 /// All caches. Cheap to clone.
 #[derive(Clone)]
@@ -33,6 +37,12 @@ pub struct Caches {
     pub node_sets: Cache<Guarded<NodeSet>>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
+    /// Kubernetes nodes.
+    pub nodes: Cache<NodeView>,
+    /// Metadata of Namespaces.
+    pub namespaces: Cache<MetaView<Namespace>>,
+    /// ControllerRevisions that we made for sets of workers.
+    pub revisions: Cache<RevisionView>,
     /// Claims, also those of users.
     pub claims: Cache<ClaimView>,
     /// Metadata of Secrets, also of those of users.
@@ -87,11 +97,18 @@ impl Caches {
         }
         let pods = Selection::all(scope.clone())
             .with_labels(&format!("{}={}", labels::NAME, labels::NAME_VALUE))
-            .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect());
+            .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect())
+            .with_index(BY_NODE, node_of_pod);
+        let revisions = Selection::all(scope.clone())
+            .with_labels(&ours)
+            .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
         Self {
             clusters: all!(),
             node_sets: all!(),
             pods: Cache::start(client, pods, stop),
+            nodes: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
+            namespaces: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
+            revisions: Cache::start(client, revisions, stop),
             claims: all!(),
             secrets: all!(),
             config_maps: all!(),
@@ -116,6 +133,9 @@ impl Caches {
             self.clusters.ready(),
             self.node_sets.ready(),
             self.pods.ready(),
+            self.nodes.ready(),
+            self.namespaces.ready(),
+            self.revisions.ready(),
             self.claims.ready(),
             self.secrets.ready(),
             self.config_maps.ready(),
@@ -136,6 +156,7 @@ impl Caches {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
             || self.pods.awaits(owner)
+            || self.revisions.awaits(owner)
             || self.claims.awaits(owner)
             || self.secrets.awaits(owner)
             || self.config_maps.awaits(owner)
@@ -181,4 +202,15 @@ impl Caches {
 fn cluster_of_pod(pod: &PodView) -> Option<String> {
     let cluster = pod.metadata.labels.as_ref()?.get(labels::INSTANCE)?;
     Some(engine::Key::new(pod.metadata.namespace.as_deref()?, cluster).to_string())
+}
+
+/// The Kubernetes node of a pod; a function of its own, so that other caches of pods can have the same index.
+pub fn node_of_pod(pod: &PodView) -> Vec<String> {
+    pod.spec.node_name.as_deref().map(String::from).into_iter().collect()
+}
+
+/// `namespace/set` of a revision.
+fn set_of_revision(revision: &RevisionView) -> Option<String> {
+    let set = revision.metadata.labels.as_ref()?.get(labels::NODE_SET)?;
+    Some(engine::Key::new(revision.metadata.namespace.as_deref()?, set).to_string())
 }
