@@ -60,7 +60,13 @@ mod tests {
         let first = folded(None, &Ok(()));
         assert_eq!((first.is_ready, first.slurm_cluster_name.as_deref()), (Some(true), Some("slurm")));
         assert_eq!(folded(Some(first.clone()), &Ok(())), first);
-        let lost = fold(&cluster(Some(first)), &Err(Trouble::NoSecret("s".into())), "x", None, Timestamp::UNIX_EPOCH);
+        let lost = fold(
+            &cluster(Some(first)),
+            &Err(Trouble::NoSecret("s".into())),
+            "x",
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!((lost.is_ready, lost.slurm_cluster_name.as_deref()), (Some(false), Some("slurm")));
     }
 

@@ -53,7 +53,8 @@ async fn change(place: &Place, name: &str, patch: Value) -> Result<()> {
 async fn put(place: &Place, key: &str, value: &str) -> Result<()> {
     let data = [(key, ByteString(value.into()))];
     let data: BTreeMap<&str, ByteString> = data.into();
-    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "data": data });
+    let secret =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "token" }, "data": data });
     let params = PatchParams::apply("user").force();
     place.api::<Secret>().patch("token", &params, &Patch::Apply(&secret)).await?;
     Ok(())
@@ -139,7 +140,10 @@ async fn a_cluster_follows_its_secret_and_its_slurm(version: Version) -> Result<
     assert!(told.contains("ended at"), "{told}");
     put_token(&place, &good_token(&slurm)?).await?;
     until_reason(&place, "c", "Answering").await?;
-    assert!(links.get(&key).is_some_and(|now| std::sync::Arc::ptr_eq(&now, &link)), "a new token keeps the link");
+    assert!(
+        links.get(&key).is_some_and(|now| std::sync::Arc::ptr_eq(&now, &link)),
+        "a new token keeps the link"
+    );
 
     // Without its Secret nobody knows anything any more.
     place.api::<Secret>().delete("token", &DeleteParams::default()).await?;
@@ -150,7 +154,7 @@ async fn a_cluster_follows_its_secret_and_its_slurm(version: Version) -> Result<
 
     slurm.stop("slurmctld")?;
     let told = until_reason(&place, "c", "ControllerDown").await?;
-    assert!(told.contains("on slurm"), "{told}");
+    assert!(told.contains("slurmctld on slurm does not"), "{told}");
     slurm.start_again("slurmctld")?;
     until_reason(&place, "c", "Answering").await?;
 
@@ -228,7 +232,8 @@ async fn server(says: Option<&'static str>) -> Result<String> {
                 let mut request = vec![0; 4096];
                 let _ = stream.read(&mut request).await;
                 let Some(body) = says else { return std::future::pending().await };
-                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
                 let _ = stream.write_all((head + body).as_bytes()).await;
             });
         }
