@@ -4,6 +4,7 @@ mod foreign;
 mod optional;
 
 use api::nebius::{NodeSet, SlurmCluster};
+use api::slinky;
 use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
@@ -28,6 +29,32 @@ pub const BY_NODE: &str = "node";
 /// Finds revisions by their NodeSet, also those that nobody owns: `namespace/set`.
 pub const BY_NODE_SET: &str = "nodeset";
 
+/// Finds Clusters of Slinky by the Secret with their token: `namespace/secret`.
+pub const BY_SECRET: &str = "secret";
+
+/// The API groups whose kinds are watched. The definitions of the other may not be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// `slurm.nebius.ai`.
+    pub nebius: bool,
+    /// `slinky.slurm.net`.
+    pub slinky: bool,
+}
+
+impl Groups {
+    /// `slurm.nebius.ai` alone.
+    pub const NEBIUS: Self = Self { nebius: true, slinky: false };
+
+    /// The groups that these controllers work on.
+    pub fn of(controllers: &[&str]) -> Self {
+        let slinky = |name: &&str| name.starts_with("slinky-");
+        Self {
+            nebius: controllers.iter().any(|name| !slinky(name)),
+            slinky: controllers.iter().any(|name| slinky(name)),
+        }
+    }
+}
+
 /// All caches. Cheap to clone.
 #[derive(Clone)]
 pub struct Caches {
@@ -35,6 +62,8 @@ pub struct Caches {
     pub clusters: Cache<Guarded<SlurmCluster>>,
     /// Sets of workers.
     pub node_sets: Cache<Guarded<NodeSet>>,
+    /// Clusters of Slinky.
+    pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
     /// Kubernetes nodes.
@@ -76,13 +105,27 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts all watches.
-    pub fn start(client: &Client, scope: &Scope, overrides: Overrides, stop: &CancellationToken) -> Self {
+    /// Starts all watches. What only another group needs is not watched, and stays empty.
+    pub fn start(
+        client: &Client,
+        scope: &Scope,
+        groups: Groups,
+        overrides: Overrides,
+        stop: &CancellationToken,
+    ) -> Self {
+        // In no namespace there is nothing to watch, and nothing to wait for.
+        let served = |served: bool| if served { scope.clone() } else { Scope::Namespaces(Vec::new()) };
+        let (both, slinky, scope) = (scope, served(groups.slinky), &served(groups.nebius));
         let ours = format!("{MANAGED_BY_LABEL}={}", crate::MANAGER);
         let kinds = OptionalKinds::start(client, overrides, stop);
         macro_rules! all {
             () => {
                 Cache::start(client, Selection::all(scope.clone()), stop)
+            };
+        }
+        macro_rules! both {
+            () => {
+                Cache::start(client, Selection::all(both.clone()), stop)
             };
         }
         macro_rules! ours {
@@ -102,22 +145,24 @@ impl Caches {
         let revisions = Selection::all(scope.clone())
             .with_labels(&ours)
             .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
+        let slinky_clusters = Selection::all(slinky).with_index(BY_SECRET, secret_of_cluster);
         Self {
             clusters: all!(),
             node_sets: all!(),
+            slinky_clusters: Cache::start(client, slinky_clusters, stop),
             pods: Cache::start(client, pods, stop),
             nodes: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
             namespaces: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
             revisions: Cache::start(client, revisions, stop),
-            claims: all!(),
-            secrets: all!(),
+            claims: both!(),
+            secrets: both!(),
             config_maps: all!(),
             services: ours!(),
             service_accounts: ours!(),
             roles: ours!(),
             role_bindings: ours!(),
             jobs: ours!(),
-            budgets: ours!(),
+            budgets: Cache::start(client, Selection::all(both.clone()).with_labels(&ours), stop),
             stateful_sets: ours!(),
             deployments: ours!(),
             mariadbs: optional!(MariaDb),
@@ -132,6 +177,7 @@ impl Caches {
         tokio::join!(
             self.clusters.ready(),
             self.node_sets.ready(),
+            self.slinky_clusters.ready(),
             self.pods.ready(),
             self.nodes.ready(),
             self.namespaces.ready(),
@@ -155,6 +201,7 @@ impl Caches {
     pub fn awaits(&self, owner: &str) -> bool {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
+            || self.slinky_clusters.awaits(owner)
             || self.pods.awaits(owner)
             || self.revisions.awaits(owner)
             || self.claims.awaits(owner)
@@ -196,6 +243,15 @@ impl Caches {
     pub fn pods_of(&self, cluster: &engine::Key) -> Vec<std::sync::Arc<PodView>> {
         self.pods.by_index(BY_CLUSTER, &cluster.to_string())
     }
+}
+
+/// `namespace/secret` of a Cluster of Slinky.
+fn secret_of_cluster(cluster: &Guarded<slinky::Cluster>) -> Vec<String> {
+    let secret = |cluster: &slinky::Cluster| {
+        let namespace = cluster.metadata.namespace.as_deref()?;
+        Some(engine::Key::new(namespace, &cluster.spec.token.secret_ref).to_string())
+    };
+    cluster.ok().and_then(secret).into_iter().collect()
 }
 
 /// `namespace/cluster` of a pod.
