@@ -13,6 +13,7 @@ mod secrets;
 pub mod slinky_cluster;
 pub mod slurm_links;
 pub mod slurmcluster;
+pub mod worker_pods;
 
 pub use run::{RunError, run};
 

@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod creation;
+mod ending;
+mod lines;
 mod place;
 mod slinky_cluster;
 mod sweeps;
