@@ -14,6 +14,7 @@ pub mod slinky_cluster;
 pub mod slurm_links;
 pub mod slurmcluster;
 pub mod worker_pods;
+pub mod workers;
 
 pub use run::{RunError, run};
 
