@@ -122,9 +122,10 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), NotFilled> {
     let caches = Caches::start(&client, &setup.scope, Groups::of(&setup.controllers), setup.overrides, &stop);
-    let filled = tokio::time::timeout(setup.patience, caches.ready());
+    let all = async { tokio::join!(caches.ready(), caches.ready_beyond_namespaces()) };
+    let filled = tokio::time::timeout(setup.patience, all);
     match stop.run_until_cancelled(filled).await {
-        Some(Ok(())) => tracing::info!("caches are filled"),
+        Some(Ok(_)) => tracing::info!("caches are filled"),
         Some(Err(_)) => return Err(NotFilled(setup.patience)),
         None => return Ok(()),
     }

@@ -179,8 +179,6 @@ impl Caches {
             self.node_sets.ready(),
             self.slinky_clusters.ready(),
             self.pods.ready(),
-            self.nodes.ready(),
-            self.namespaces.ready(),
             self.revisions.ready(),
             self.claims.ready(),
             self.secrets.ready(),
@@ -195,6 +193,11 @@ impl Caches {
             self.deployments.ready(),
             self.optional_kinds.ready(),
         );
+    }
+
+    /// The same for what is in no namespace, and what only controllers need: who may see a namespace may not see that.
+    pub async fn ready_beyond_namespaces(&self) {
+        tokio::join!(self.nodes.ready(), self.namespaces.ready());
     }
 
     /// Whether a write on behalf of this owner has not come back yet: what is known is then older than what we did.

@@ -21,6 +21,7 @@ use super::reconcile::Look;
 use crate::caches::{Caches, Groups};
 use crate::context::Context;
 use crate::slurm_links::SlurmLinks;
+use crate::workers::WorkerMetrics;
 
 /// The uid of a cluster that does not exist.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -73,7 +74,8 @@ pub async fn preview(
     let Some(owner) = Owner::of(&cluster) else { return Ok(Preview::default()) };
     let validated = validate(&cluster, &defaults).map_err(PreviewError::Invalid)?;
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
-    let context = Context::new(client, caches, events, defaults, SlurmLinks::default());
+    let context =
+        Context::new(client, caches, events, defaults, SlurmLinks::default(), WorkerMetrics::default());
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
