@@ -79,7 +79,7 @@ pub async fn operate(client: Client, namespace: String, stop: CancellationToken)
     operate_with(client, setup(&namespace), stop).await;
 }
 
-async fn operate_with(client: Client, setup: Setup, stop: CancellationToken) {
+pub async fn operate_with(client: Client, setup: Setup, stop: CancellationToken) {
     let elected = watch::Sender::new(true).subscribe();
     if let Err(error) = controllers::run(client, setup, elected, stop).await {
         eprintln!("{error}");
@@ -107,12 +107,17 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
+        Self::with_setup(name, |setup| Setup { links, ..setup }).await
+    }
+
+    /// With other settings.
+    pub async fn with_setup(name: &str, change: impl FnOnce(Setup) -> Setup) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
         let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(place.name()) };
+        let setup = change(setup(place.name()));
         tokio::spawn(operate_with(watched, setup, place.stop.clone()));
         Ok(place)
     }
