@@ -144,7 +144,9 @@ impl Caches {
             .with_index(BY_NODE, node_of_pod);
         let revisions = Selection::all(scope.clone())
             .with_labels(&ours)
-            .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
+            .with_index(BY_NODE_SET, |revision: &RevisionView| {
+                set_of_revision(revision).into_iter().collect()
+            });
         let slinky_clusters = Selection::all(slinky).with_index(BY_SECRET, secret_of_cluster);
         Self {
             clusters: all!(),
