@@ -73,6 +73,10 @@ impl Scenario for Life {
         Duration::from_secs(if self.bug == Bug::None { 30 } else { 6 })
     }
 
+    fn at_once(&self) -> usize {
+        if self.bug == Bug::None { 4 } else { 1 }
+    }
+
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
         async move {
             let widgets: Api<Widget> = Api::namespaced(client.clone(), namespace);
