@@ -90,8 +90,8 @@ mod tests {
         let pod = reference("Pod", "pod");
         let to_pod = owner_changes(&known, "set", Some(&pod));
         assert_eq!(to_pod, [ownership::taken("set"), json!(pod)]);
-        assert_eq!(owner_changes(&[pod.clone()], "set", None), [ownership::taken("pod")]);
-        let same = owner_changes(&[pod.clone()], "set", Some(&pod));
+        assert_eq!(owner_changes(std::slice::from_ref(&pod), "set", None), [ownership::taken("pod")]);
+        let same = owner_changes(std::slice::from_ref(&pod), "set", Some(&pod));
         assert_eq!(same, [json!(pod)]);
     }
 }

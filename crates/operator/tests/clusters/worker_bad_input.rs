@@ -234,7 +234,8 @@ async fn a_server_that_never_answers_holds_nothing_up_but_the_workers() -> Resul
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_slurm_does_not_take_is_told() -> Result<()> {
     let slurm = machine(Version::V26_05, 2)?;
-    nothing_goes("token", CLUSTER, slurm.rest_url()?, KEY.into(), &["NoAnswer", "does not accept the token"]).await
+    nothing_goes("token", CLUSTER, slurm.rest_url()?, KEY.into(), &["NoAnswer", "does not accept the token"])
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
