@@ -2,9 +2,11 @@
 
 mod agents;
 mod desired;
+mod ending;
 mod error;
 mod explain;
 mod facts;
+mod for_workers;
 mod live;
 mod observe;
 mod order;
@@ -28,7 +30,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use desired::desired;
 pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
-pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
+pub use ending::FINALIZER;
+pub use for_workers::{ForWorkers, for_workers};
+pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::nebius::SlurmCluster;
+use api::nebius::slurm_cluster::SlurmClusterStatus;
 use engine::apply::{Kind, Owner};
 use engine::controller::Wake;
 use engine::view::PodView;
@@ -18,6 +19,7 @@ use slurm::agent::AgentState;
 use super::Memory;
 use super::agents::{self, Verdict};
 use super::desired::desired;
+use super::ending;
 use super::error::Error;
 use super::facts;
 use super::live::Live;
@@ -39,6 +41,10 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         forget(context, memory, &key);
         return Ok(Wake::OnChange);
     };
+    if object.meta().deletion_timestamp.is_some() {
+        context.applier.forget(object.meta().uid.as_deref().unwrap_or_default());
+        return ending::end(context, &key, &object).await;
+    }
     let cluster = match object.get() {
         Ok(cluster) => cluster,
         Err(invalid) => {
@@ -51,12 +57,12 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         }
     };
     let Some(owner) = Owner::of(cluster) else { return Ok(Wake::OnChange) };
-    if cluster.meta().deletion_timestamp.is_some() {
-        context.applier.forget(owner.uid());
-        return Ok(Wake::OnChange);
-    }
     if context.caches.awaits(owner.uid()) {
         tracing::debug!("waiting for our own writes to come back");
+        return Ok(Wake::OnChange);
+    }
+    if ending::hold(context, cluster).await? {
+        // It comes back and wakes us.
         return Ok(Wake::OnChange);
     }
     let validated = match validate(cluster, &context.defaults) {
@@ -317,17 +323,25 @@ const ALL_COMPONENTS: [Component; 8] = [
     Component::Database,
 ];
 
-/// Writes the status if it differs, and tells users what changed.
+/// Folds what was seen into the status.
 async fn tell(context: &Context, cluster: &SlurmCluster, seen: &Observation) -> Result<(), Error> {
-    let next = fold(cluster, seen, Timestamp::now());
+    tell_status(context, cluster, &fold(cluster, seen, Timestamp::now())).await
+}
+
+/// Writes a status if it differs from the one that is there, and tells users what changed.
+pub(super) async fn tell_status(
+    context: &Context,
+    cluster: &SlurmCluster,
+    next: &SlurmClusterStatus,
+) -> Result<(), Error> {
     let before = cluster.status.as_ref();
-    let written = status::write(&context.client, crate::MANAGER, cluster, before, &next)
+    let written = status::write(&context.client, crate::MANAGER, cluster, before, next)
         .await
         .map_err(Error::Status)?;
     if let Some(version) = written {
         let uid = cluster.uid().unwrap_or_default();
         context.caches.clusters.wrote(Key::of(cluster), &version, &uid);
-        for news in news(before, &next) {
+        for news in news(before, next) {
             context.tell(cluster, news.type_, &news.reason, &news.note);
         }
     }
