@@ -169,10 +169,9 @@ fn a_database_that_was_lost_is_told_and_somebody_decides(version: Version) -> Re
     controller.wait_for_state("slurmctld runs", |state| state.running && state.cluster_mismatch.is_none())?;
     controller.wait_until_ready()?;
     controller.wait_for_job(&job, &["RUNNING"])?;
-    controller.wait_until("new jobs are accounted", || {
-        let new = controller.submit("true")?;
-        Ok(!new.is_empty())
-    })?;
+    controller.exec(&["scancel", &job])?;
+    let new = controller.submit("true")?;
+    controller.wait_until("a new job is accounted", || accounted(&controller, &new, "COMPLETED"))?;
     let mode = lab.machine().exec(&["stat", "--format=%a", "/pods/controller/spool"])?;
     assert_eq!(mode.trim(), "711", "nobody else may write to the state");
     assert!(!controller.logs().contains("WORLD WRITABLE"), "{}", controller.logs());

@@ -7,6 +7,7 @@ mod error;
 mod explain;
 mod facts;
 mod for_workers;
+mod kept_lines;
 mod live;
 mod observe;
 mod order;
@@ -40,6 +41,7 @@ use crate::context::Context;
 use crate::owner::{Parent, clusters_in, label, owner_key, parent_of};
 use crate::references::References;
 use agents::Agents;
+use kept_lines::Lines;
 
 /// The name of the controller.
 pub const NAME: &str = "slurmcluster";
@@ -50,6 +52,8 @@ struct Memory {
     agents: Agents,
     /// What each cluster's pods need of others.
     references: Mutex<HashMap<Key, References>>,
+    /// What slurm.conf of each cluster says of its nodes.
+    lines: Mutex<HashMap<Key, Arc<Lines>>>,
 }
 
 /// Runs the controller until `stop`.

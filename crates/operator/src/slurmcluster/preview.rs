@@ -15,6 +15,7 @@ use super::Memory;
 use super::desired::desired;
 use super::error::Error;
 use super::facts;
+use super::kept_lines;
 use super::live::Live;
 use super::reconcile::Look;
 use crate::caches::Caches;
@@ -76,7 +77,8 @@ pub async fn preview(
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
-    let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs).await?;
+    let before = kept_lines::in_place(&context, &validated).await?;
+    let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs, &before).await?;
     // The end of a change of version, not its first step.
     let slurmrestd = facts.held_images.slurmrestd.take().filter(|_| facts.slurmctld_programs.is_none());
     facts.held_images = HeldImages { slurmrestd, ..HeldImages::default() };

@@ -22,6 +22,7 @@ use super::desired::desired;
 use super::ending;
 use super::error::Error;
 use super::facts;
+use super::kept_lines::{self, Lines};
 use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
@@ -79,6 +80,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
 fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.agents.forget(key);
     memory.references.lock().remove(key);
+    memory.lines.lock().remove(key);
     context.slurm.forget(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
 }
@@ -115,7 +117,11 @@ impl Look<'_> {
         let live = Live::of(&context.caches, self.key, validated.names());
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
-        let (facts, names) = facts::gather(context, self.key, validated, &live, programs).await?;
+        let before = self.lines_before().await?;
+        let (facts, names) =
+            facts::gather(context, self.key, validated, &live, programs, &before).await?;
+        let lines = Arc::new(kept_lines::lines_of(&facts.node_sets));
+        self.memory.lines.lock().insert(self.key.clone(), lines);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
             return Ok(Wake::OnChange);
         }
@@ -173,6 +179,15 @@ impl Look<'_> {
             (Wake::OnChange, Some(again)) => Wake::After(again),
             (wake, None) => wake,
         })
+    }
+
+    /// What slurm.conf says of nodes now. It is read once; after that it is what we wrote.
+    async fn lines_before(&self) -> Result<Arc<Lines>, Error> {
+        let known = self.memory.lines.lock().get(self.key).map(Arc::clone);
+        match known {
+            Some(known) => Ok(known),
+            None => kept_lines::in_place(self.context, &self.validated).await.map(Arc::new),
+        }
     }
 
     fn is_observed(&self) -> bool {

@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod creation;
+mod ending;
+mod lines;
 mod place;
 mod sweeps;
 mod with_slurm;
