@@ -18,10 +18,11 @@ use crate::worker_sets::run;
 async fn place(name: &str) -> Result<Place> {
     let place = Place::new(name).await?;
     place.make("a", |_| {}).await?;
-    place.until_quiet().await?;
     for pod in ["a-worker-0", "a-worker-1"] {
+        place.until("the worker is made", async || Ok(place.api::<Pod>().get_opt(pod).await?)).await?;
         run(&place, pod).await?;
     }
+    place.until_quiet().await?;
     Ok(place)
 }
 

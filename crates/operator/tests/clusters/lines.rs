@@ -71,7 +71,7 @@ const SECOND: &str =
 async fn a_node_leaves_slurm_conf_after_its_pod_whatever_becomes_of_its_set() -> Result<()> {
     let place = place("lines").await?;
     until_lines(&place, "both nodes have lines", &[FIRST, SECOND]).await?;
-    assert_eq!(lines(&place, "NodeSet=").await?, ["NodeSet=gpu Feature=gpu Nodes=gpu-[0-1]"]);
+    assert_eq!(lines(&place, "NodeSet=gpu").await?, ["NodeSet=gpu Feature=gpu Nodes=gpu-[0-1]"]);
     assert_eq!(lines(&place, "PartitionName=gpu").await?, ["PartitionName=gpu Nodes=gpu"]);
 
     // Other CPUs, fewer GPUs, fewer workers: nothing of it is true of the pods that run.
