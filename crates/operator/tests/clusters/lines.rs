@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use api::nebius::NodeSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::place::Place;
@@ -79,8 +79,15 @@ async fn a_node_leaves_slurm_conf_after_its_pod_whatever_becomes_of_its_set() ->
     change(&place, json!({ "spec": { "replicas": 1, "slurmd": { "resources": less } } })).await?;
     place.until_quiet().await?;
     until_lines(&place, "nothing changed", &[FIRST, SECOND]).await?;
-    // It belongs to another cluster now; its pods are still nodes of this one.
-    change(&place, json!({ "spec": { "clusterName": "b" } })).await?;
+    // Somebody takes the set away, and leaves its pods.
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    place.api::<NodeSet>().delete("gpu", &orphan).await?;
+    place
+        .until("the set is gone", async || {
+            Ok(place.api::<NodeSet>().get_opt("gpu").await?.is_none().then_some(()))
+        })
+        .await?;
     place.until_quiet().await?;
     until_lines(&place, "the pods are still there", &[FIRST, SECOND]).await?;
 

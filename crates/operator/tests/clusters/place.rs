@@ -185,11 +185,12 @@ impl Place {
         .map(|(_, message)| message)
     }
 
-    /// Waits until nothing has been written for a while.
+    /// Waits until nothing has been written for a while. Not before the first status: on a busy machine keys are long in the making.
     pub async fn until_quiet(&self) -> Result<()> {
         let (mut count, mut since) = (self.writes().len(), Instant::now());
         let start = Instant::now();
-        while since.elapsed() < Duration::from_millis(2500) || count == 0 {
+        let told = || self.writes().iter().any(|write| write.call.subresource.is_some());
+        while since.elapsed() < Duration::from_millis(2500) || !told() {
             if start.elapsed() > PATIENCE {
                 bail!("no rest after {PATIENCE:?}: {:#?}", self.writes().len());
             }
