@@ -331,7 +331,8 @@ impl Slurmctld<'_> {
             let mode = if directory == Path::new(path::SLURMCTLD_SPOOL) { SPOOL_MODE } else { STATE_MODE };
             // Some volumes have one mode for all. slurmctld starts nevertheless, and complains.
             if let Err(error) = files::restrict(directory, mode) {
-                self.agent.say(&format!("cannot take {} away from other users: {error}", directory.display()));
+                self.agent
+                    .say(&format!("cannot take {} away from other users: {error}", directory.display()));
             }
         }
         if let Some(directory) = conf.get("SlurmctldPidFile").and_then(|file| Path::new(file).parent()) {
@@ -444,7 +445,11 @@ impl Slurmctld<'_> {
                 // The main loop starts it again; its last lines may still be on their way.
                 std::thread::sleep(Duration::from_millis(100));
                 let words = self.daemon.words_since(mark);
-                return Ok(if is_mismatch(&words) { Change::NoAnswer(words) } else { Change::Refused(words) });
+                return Ok(if is_mismatch(&words) {
+                    Change::NoAnswer(words)
+                } else {
+                    Change::Refused(words)
+                });
             };
             if proc::execution(pid).as_deref() != before && self.answers() {
                 self.show();

@@ -82,9 +82,14 @@ impl<K> WorkloadView<K> {
         self.is_observed() && status.ready_replicas >= spec.replicas && status.replicas == spec.replicas
     }
 
+    /// Whether all pods are as the template says.
+    pub fn is_updated(&self) -> bool {
+        self.is_observed() && self.status.updated_replicas >= self.spec.replicas
+    }
+
     /// Whether all pods are as the template says, and ready.
     pub fn is_rolled_out(&self) -> bool {
-        self.is_ready() && self.status.updated_replicas >= self.spec.replicas
+        self.is_ready() && self.is_updated()
     }
 }
 
@@ -172,7 +177,9 @@ mod tests {
     fn pods_of_the_old_template_are_ready_but_not_rolled_out() {
         let half =
             view(json!({ "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 1 }));
-        assert!(half.is_ready() && !half.is_rolled_out());
+        assert!(half.is_ready() && !half.is_updated() && !half.is_rolled_out());
+        let starts = view(json!({ "observedGeneration": 2, "replicas": 2, "updatedReplicas": 2 }));
+        assert!(starts.is_updated() && !starts.is_rolled_out());
         let surge =
             view(json!({ "observedGeneration": 2, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 2 }));
         assert!(!surge.is_ready(), "one is left over");

@@ -155,6 +155,7 @@ fn image<K>(live: Option<&WorkloadView<K>>, container: &str, wanted: Option<Stri
     Image {
         live: live.and_then(|live| live.image(container)).map(String::from),
         wanted,
+        is_updated: live.is_some_and(WorkloadView::is_updated),
         is_rolled_out: live.is_some_and(|live| live.spec.replicas == 0 || live.is_rolled_out()),
     }
 }
@@ -191,6 +192,7 @@ fn images(validated: &ValidatedCluster, live: &Live) -> Images {
         slurmd: Image {
             live: set.map(|set| image_text(&set.spec.slurmd.image)),
             wanted: workers.and_then(|workers| wanted(&workers.slurmd.image)),
+            is_updated: true,
             is_rolled_out: true,
         },
     }

@@ -45,7 +45,9 @@ pub struct Image {
     pub live: Option<String>,
     /// What the spec says; none if the part is off or not known.
     pub wanted: Option<String>,
-    /// Whether all its pods are as its template says, and ready.
+    /// Whether all its pods are as its template says.
+    pub is_updated: bool,
+    /// Whether they are ready, too.
     pub is_rolled_out: bool,
 }
 
@@ -106,8 +108,8 @@ pub fn workers_wait(slurmdbd: &Image, slurmctld: &Image) -> Option<&'static str>
     if slurmctld.would_change() {
         return Some("slurmctld gets its new image first");
     }
-    // It cannot drain anything either.
-    (slurmctld.live.is_some() && !slurmctld.is_rolled_out).then_some("slurmctld is not ready")
+    // Whether it is ready does not matter: as long as it does not answer, nothing that runs is replaced.
+    (slurmctld.live.is_some() && !slurmctld.is_updated).then_some("slurmctld is being replaced first")
 }
 
 #[cfg(test)]
@@ -145,7 +147,12 @@ mod tests {
     }
 
     fn image(live: &str, wanted: &str, is_rolled_out: bool) -> Image {
-        Image { live: Some(live.into()), wanted: Some(wanted.into()), is_rolled_out }
+        Image {
+            live: Some(live.into()),
+            wanted: Some(wanted.into()),
+            is_updated: is_rolled_out,
+            is_rolled_out,
+        }
     }
 
     fn all(slurmdbd: Image, slurmctld: Image) -> Images {
@@ -179,6 +186,8 @@ mod tests {
         assert!(waits(&new, &starts));
         assert!(!waits(&new, &new));
         assert!(!waits(&starts, &new), "a broken slurmdbd is no reason");
+        let broken = Image { is_rolled_out: false, ..new.clone() };
+        assert!(!waits(&new, &broken), "workers that never ran can be repaired nevertheless");
         assert!(!waits(&Image::default(), &new), "no accounting");
         assert!(!waits(&Image::default(), &Image::default()), "a new cluster starts all at once");
     }
@@ -193,7 +202,6 @@ mod tests {
     #[test]
     fn a_new_cluster_and_one_without_accounting_hold_nothing() {
         assert_eq!(held_images(&Images::default()), HeldImages::default());
-        let off = Image { live: None, wanted: None, is_rolled_out: false };
-        assert_eq!(held_images(&all(off, image("old", "new", true))).slurmctld, None);
+        assert_eq!(held_images(&all(Image::default(), image("old", "new", true))).slurmctld, None);
     }
 }

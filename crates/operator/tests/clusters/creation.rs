@@ -126,6 +126,12 @@ async fn two_clusters_live_in_one_namespace_and_one_can_go() -> Result<()> {
     place.make("a", |_| {}).await?;
     place.make("b", |_| {}).await?;
     place.until_quiet().await?;
+    place
+        .until("both are there", async || {
+            let pods = names::<Pod>(&place).await?;
+            Ok((pods.contains("a-worker-0") && pods.contains("b-worker-0")).then_some(()))
+        })
+        .await?;
     let sets = names::<StatefulSet>(&place).await?;
     assert!(sets.contains("a-controller") && sets.contains("b-controller"), "{sets:?}");
     let key = |name: &'static str| {
@@ -133,8 +139,6 @@ async fn two_clusters_live_in_one_namespace_and_one_can_go() -> Result<()> {
         async move { anyhow::Ok(secrets.get(name).await?.data) }
     };
     assert_ne!(key("a-munge").await?, key("b-munge").await?);
-    let pods = names::<Pod>(&place).await?;
-    assert!(pods.contains("a-worker-0") && pods.contains("b-worker-0"), "{pods:?}");
     place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
     place
         .until("all of a is gone", async || {

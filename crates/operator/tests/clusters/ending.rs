@@ -18,10 +18,11 @@ use crate::worker_sets::run;
 async fn place(name: &str) -> Result<Place> {
     let place = Place::new(name).await?;
     place.make("a", |_| {}).await?;
-    place.until_quiet().await?;
     for pod in ["a-worker-0", "a-worker-1"] {
+        place.until("the worker is made", async || Ok(place.api::<Pod>().get_opt(pod).await?)).await?;
         run(&place, pod).await?;
     }
+    place.until_quiet().await?;
     Ok(place)
 }
 
@@ -49,7 +50,7 @@ async fn slurmctld_and_slurmrestd_stay_until_the_last_worker_is_gone() -> Result
     place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
     let told = place
         .until("the cluster tells what it waits for", async || {
-            Ok(place.condition("a", "WaitingForWorkers").await?)
+            place.condition("a", "WaitingForWorkers").await
         })
         .await?;
     assert_eq!(told.0, "True");
@@ -100,7 +101,7 @@ async fn who_gave_up_the_care_does_not_wait_for_a_kubelet_that_never_answers() -
         remove(&place, pod).await?;
     }
     place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
-    place.until("the cluster waits", async || Ok(place.condition("a", "WaitingForWorkers").await?)).await?;
+    place.until("the cluster waits", async || place.condition("a", "WaitingForWorkers").await).await?;
     place
         .change("a", json!({ "metadata": { "annotations": { "slurm.nebius.ai/force-delete": "true" } } }))
         .await?;

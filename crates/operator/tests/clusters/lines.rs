@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 use api::nebius::NodeSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::place::Place;
@@ -71,7 +71,7 @@ const SECOND: &str =
 async fn a_node_leaves_slurm_conf_after_its_pod_whatever_becomes_of_its_set() -> Result<()> {
     let place = place("lines").await?;
     until_lines(&place, "both nodes have lines", &[FIRST, SECOND]).await?;
-    assert_eq!(lines(&place, "NodeSet=").await?, ["NodeSet=gpu Feature=gpu Nodes=gpu-[0-1]"]);
+    assert_eq!(lines(&place, "NodeSet=gpu").await?, ["NodeSet=gpu Feature=gpu Nodes=gpu-[0-1]"]);
     assert_eq!(lines(&place, "PartitionName=gpu").await?, ["PartitionName=gpu Nodes=gpu"]);
 
     // Other CPUs, fewer GPUs, fewer workers: nothing of it is true of the pods that run.
@@ -79,8 +79,15 @@ async fn a_node_leaves_slurm_conf_after_its_pod_whatever_becomes_of_its_set() ->
     change(&place, json!({ "spec": { "replicas": 1, "slurmd": { "resources": less } } })).await?;
     place.until_quiet().await?;
     until_lines(&place, "nothing changed", &[FIRST, SECOND]).await?;
-    // It belongs to another cluster now; its pods are still nodes of this one.
-    change(&place, json!({ "spec": { "clusterName": "b" } })).await?;
+    // Somebody takes the set away, and leaves its pods.
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    place.api::<NodeSet>().delete("gpu", &orphan).await?;
+    place
+        .until("the set is gone", async || {
+            Ok(place.api::<NodeSet>().get_opt("gpu").await?.is_none().then_some(()))
+        })
+        .await?;
     place.until_quiet().await?;
     until_lines(&place, "the pods are still there", &[FIRST, SECOND]).await?;
 

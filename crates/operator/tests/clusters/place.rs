@@ -186,11 +186,14 @@ impl Place {
         .map(|(_, message)| message)
     }
 
-    /// Waits until nothing has been written for a while.
+    /// Waits until nothing has been written for a while. Not before the first status: on a busy machine keys are long in the making.
     pub async fn until_quiet(&self) -> Result<()> {
         let (mut count, mut since) = (self.writes().len(), Instant::now());
         let start = Instant::now();
-        while since.elapsed() < Duration::from_millis(2500) || count == 0 {
+        let is_status =
+            |write: &Write| write.call.resource == "slurmclusters" && write.call.subresource.is_some();
+        let told = || self.writes().iter().any(is_status);
+        while since.elapsed() < Duration::from_millis(2500) || !told() {
             if start.elapsed() > PATIENCE {
                 bail!("no rest after {PATIENCE:?}: {:#?}", self.writes().len());
             }

@@ -248,7 +248,8 @@ impl WorkerTemplate<'_> {
         for container in spec.containers.iter_mut().filter(|container| container.name == CONTAINER) {
             let variables = container.env.get_or_insert_default();
             if let Some(line) = metadata.annotations.get_or_insert_default().get_mut(labels::NODE_LINE) {
-                *line = slurm_node::line_of(line, &slurm_node::features_by_host_list(&node_name, &*variables));
+                *line =
+                    slurm_node::line_of(line, &slurm_node::features_by_host_list(&node_name, &*variables));
             }
             // Images of the original take the name of the pod for that of its host and of its Slurm node.
             let names = [var(env::POD_NAME, &node_name), var(env::NODE_NAME, &node_name)];

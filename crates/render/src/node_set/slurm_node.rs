@@ -66,7 +66,8 @@ pub(super) fn features_by_host_list<'a>(
 pub(super) fn gres_lines(set: &Set<'_>) -> String {
     let config = set.node_set.spec.node_config.as_ref();
     let lines = config.and_then(|config| config.gres_config.as_deref()).unwrap_or_default();
-    let lines = lines.iter().filter_map(|line| user_pairs("spec.nodeConfig.gresConfig", line, &["NodeName"]).ok());
+    let lines =
+        lines.iter().filter_map(|line| user_pairs("spec.nodeConfig.gresConfig", line, &["NodeName"]).ok());
     lines.filter(|pairs| !pairs.is_empty()).map(|pairs| text(&pairs)).collect::<Vec<_>>().join("\n")
 }
 

@@ -45,10 +45,7 @@ pub(crate) fn case(name: &str) -> Case {
     let mut facts =
         Facts { database_password: Some(Secret::from("pass#word".to_owned())), ..Facts::default() };
     if name == FULL {
-        let set = NodeSetFacts {
-            gpu: true,
-            workers: ["gpu-0", "gpu-1"].map(gpu_worker).into(),
-        };
+        let set = NodeSetFacts { gpu: true, workers: ["gpu-0", "gpu-1"].map(gpu_worker).into() };
         facts.node_sets.insert("gpu".into(), set);
     }
     Case { cluster, facts }

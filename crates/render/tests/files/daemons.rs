@@ -198,17 +198,23 @@ fn lines_come_and_go_under_the_jobs_of_other_nodes() -> Result<()> {
         start(&machine, &case)?;
         start_worker(&machine, "w-0")?;
         start_worker(&machine, "w-1")?;
-        let job = machine.exec(&["sbatch", "--parsable", "-w", "w-0", "-o", "/dev/null", "--wrap", "sleep 600"])?;
+        let job =
+            machine.exec(&["sbatch", "--parsable", "-w", "w-0", "-o", "/dev/null", "--wrap", "sleep 600"])?;
         let job = job.trim();
         machine.wait_for_job(job, &["RUNNING"])?;
         let reconfigure = |case: &Case| -> Result<()> {
             write(&machine, &case.files())?;
             machine.exec(&["scontrol", "reconfigure"])?;
-            machine.wait_until("slurmctld is back", || Ok(machine.exec(&["scontrol", "ping"])?.contains(" is UP")))
+            machine.wait_until("slurmctld is back", || {
+                Ok(machine.exec(&["scontrol", "ping"])?.contains(" is UP"))
+            })
         };
         let runs = |what: &str| -> Result<()> {
             let shown = machine.exec(&["scontrol", "show", "job", job, "--oneliner"])?;
-            ensure!(shown.contains(" JobState=RUNNING ") && shown.contains(" Restarts=0 "), "Slurm {version}, {what}: {shown}");
+            ensure!(
+                shown.contains(" JobState=RUNNING ") && shown.contains(" Restarts=0 "),
+                "Slurm {version}, {what}: {shown}"
+            );
             Ok(())
         };
 

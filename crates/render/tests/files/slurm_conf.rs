@@ -102,7 +102,8 @@ fn gpus_are_looked_for_where_a_worker_has_one() {
 fn gres_of_a_node_are_those_that_its_pod_was_made_with() {
     let mut case = case(FULL);
     let set = case.facts.node_sets.get_mut("gpu").unwrap();
-    set.workers[1].gres = vec!["Name=gpu Type=h200 File=/dev/nvidia[0-7]".into(), "NodeName=all Name=x".into()];
+    set.workers[1].gres =
+        vec!["Name=gpu Type=h200 File=/dev/nvidia[0-7]".into(), "NodeName=all Name=x".into()];
     set.workers.push(worker("gpu-2", Some("CPUs=4")));
     let gres = case.files().remove("gres.conf").unwrap();
     assert_eq!(

@@ -63,7 +63,10 @@ fn a_worker_says_what_it_has_when_it_registers_itself() {
     assert_eq!(env["SOPERATOR_STATIC_NODE"], "false");
     assert_eq!(env["SLURM_REAL_MEMORY"], "256");
     assert_eq!(env["SLURM_FEATURE_fast"], "worker-[0-1]");
-    assert_eq!(env["SLURM_FEATURE_cpu-worker"], "$(SOPERATOR_NODE_NAME)", "partitions refer to the set by it");
+    assert_eq!(
+        env["SLURM_FEATURE_cpu-worker"], "$(SOPERATOR_NODE_NAME)",
+        "partitions refer to the set by it"
+    );
     let container = &pod.spec.as_ref().unwrap().containers[0];
     let place = |name: &str| container.env.iter().flatten().position(|var| var.name == name).unwrap();
     assert!(
@@ -122,7 +125,9 @@ fn features_by_host_list_are_in_the_lines_of_those_nodes() {
     let feature = |ordinal| {
         let pod = pod(&case, ordinal);
         let line = user_pairs("line", line(&pod).unwrap(), &[]).unwrap();
-        line.into_iter().find(|(key, _)| key.as_str() == "Feature").map(|(_, value)| value.as_str().to_owned())
+        line.into_iter()
+            .find(|(key, _)| key.as_str() == "Feature")
+            .map(|(_, value)| value.as_str().to_owned())
     };
     assert_eq!(feature(0).as_deref(), Some("fast"));
     assert_eq!(feature(1).as_deref(), Some("big,fast"));
@@ -136,7 +141,9 @@ fn a_pod_of_an_older_revision_is_as_that_was_also_in_slurms_files() {
     let old = render::worker_template(&validated, &set).unwrap();
     let mut after = case(FULL);
     let spec = &mut after.node_sets[0].spec;
-    spec.slurmd.resources.insert("nvidia.com/gpu".into(), k8s_openapi::apimachinery::pkg::api::resource::Quantity("4".into()));
+    spec.slurmd
+        .resources
+        .insert("nvidia.com/gpu".into(), k8s_openapi::apimachinery::pkg::api::resource::Quantity("4".into()));
     spec.node_config.as_mut().unwrap().gres_config = Some(vec!["Name=gpu File=/dev/nvidia[0-3]".into()]);
     spec.slurmd.image.tag = Some("other".into());
     let (validated, set) = (after.validated(), only(&after));
