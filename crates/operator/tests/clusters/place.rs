@@ -111,10 +111,22 @@ impl Place {
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
-        let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(place.name()) };
-        tokio::spawn(operate_with(watched, setup, place.stop.clone()));
+        place.start(links).await?;
         Ok(place)
+    }
+
+    async fn start(&self, links: SlurmLinks) -> Result<()> {
+        let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
+        let setup = Setup { links, ..setup(self.name()) };
+        tokio::spawn(operate_with(watched, setup, self.stop.clone()));
+        Ok(())
+    }
+
+    /// Stops the controllers and starts them anew: they know nothing of before.
+    pub async fn restart(&mut self, links: SlurmLinks) -> Result<()> {
+        self.stop.cancel();
+        self.stop = CancellationToken::new();
+        self.start(links).await
     }
 
     pub fn name(&self) -> &str {
