@@ -107,17 +107,27 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
+        Self::with_setup(name, |setup| setup.links = links).await
+    }
+
+    /// With only one controller.
+    pub async fn with_controller(name: &str, controller: &'static str) -> Result<Self> {
+        Self::with_setup(name, |setup| setup.controllers = vec![controller]).await
+    }
+
+    async fn with_setup(name: &str, change: impl FnOnce(&mut Setup)) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
-        place.start(links).await?;
+        place.start(change).await?;
         Ok(place)
     }
 
-    async fn start(&self, links: SlurmLinks) -> Result<()> {
+    async fn start(&self, change: impl FnOnce(&mut Setup)) -> Result<()> {
         let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(self.name()) };
+        let mut setup = setup(self.name());
+        change(&mut setup);
         tokio::spawn(operate_with(watched, setup, self.stop.clone()));
         Ok(())
     }
@@ -126,7 +136,7 @@ impl Place {
     pub async fn restart(&mut self, links: SlurmLinks) -> Result<()> {
         self.stop.cancel();
         self.stop = CancellationToken::new();
-        self.start(links).await
+        self.start(|setup| setup.links = links).await
     }
 
     pub fn name(&self) -> &str {
