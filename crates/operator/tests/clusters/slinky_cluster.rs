@@ -3,29 +3,36 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::slinky::{Cluster, ClusterStatus};
 use engine::Key;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::{await_condition, conditions};
 use nodeset::Identity;
-use operator::slurm_links::{LinkKey, SlurmLinks};
-use rig::SlurmMachine;
+use operator::controllers::{self, Setup};
+use operator::slurm_links::{Credential, LinkKey, SlurmLinks};
 use rig::slurm::{Options, Version, basic_lines};
+use rig::{ControlPlane, SlurmMachine};
 use serde_json::{Value, json};
 use slurm::{Claims, KeyKind, sign_token};
 use slurm_client::{Pace, Timeouts, unix_time};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::place::Place;
+use crate::place::{PATIENCE, Place, setup};
 
 /// Looks often, and waits for nobody long.
 fn quick() -> SlurmLinks {
     let second = Duration::from_secs(1);
     let pace = Pace { fast: second / 5, slow: second, longest: second, full: second * 60 };
-    let timeouts = Timeouts { answer: second * 5, ..Timeouts::default() };
+    // slurmrestd looks for a slurmctld that is away for ten seconds before it says so.
+    let timeouts = Timeouts { answer: second * 20, ..Timeouts::default() };
     SlurmLinks::with(Box::new(|_, _| String::new()), pace, timeouts)
 }
 
@@ -33,14 +40,17 @@ fn key(place: &Place, name: &str) -> LinkKey {
     LinkKey::slinky(Key::new(place.name(), name))
 }
 
-async fn make(place: &Place, name: &str, server: &str) -> Result<()> {
-    let cluster = json!({
+fn cluster(name: &str, server: &str) -> Result<Cluster> {
+    Ok(serde_json::from_value(json!({
         "apiVersion": "slinky.slurm.net/v1alpha1",
         "kind": "Cluster",
         "metadata": { "name": name },
         "spec": { "server": server, "token": { "secretRef": "token" } },
-    });
-    place.api::<Cluster>().create(&PostParams::default(), &serde_json::from_value(cluster)?).await?;
+    }))?)
+}
+
+async fn make(place: &Place, name: &str, server: &str) -> Result<()> {
+    place.api::<Cluster>().create(&PostParams::default(), &cluster(name, server)?).await?;
     Ok(())
 }
 
@@ -70,7 +80,7 @@ async fn status(place: &Place, name: &str) -> Result<ClusterStatus> {
 
 /// Waits until the condition Ready has this reason; returns its message.
 async fn until_reason(place: &Place, name: &str, reason: &str) -> Result<String> {
-    place
+    let found = place
         .until(&format!("{name} is {reason}"), async || {
             let status = status(place, name).await?;
             let ready = status.conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -79,7 +89,11 @@ async fn until_reason(place: &Place, name: &str, reason: &str) -> Result<String>
             ensure!((ready.status == "True") == answers && status.is_ready == Some(answers), "{ready:?}");
             Ok(Some(ready.message))
         })
-        .await
+        .await;
+    match found {
+        Ok(message) => Ok(message),
+        Err(error) => bail!("{error}; it is {:?}", status(place, name).await?),
+    }
 }
 
 /// A token of this machine, for so many seconds from `from` on.
@@ -188,7 +202,7 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     let second =
         SlurmMachine::start(Options::controller_only(Version::V26_05).rest().file("slurm.conf", &conf))?;
     let links = quick();
-    let place = Place::with("slinky-two", links.clone()).await?;
+    let mut place = Place::with("slinky-two", links.clone()).await?;
     put_token(&place, &good_token(&first)?).await?;
     for name in ["one", "two"] {
         make(&place, name, &first.rest_url()?).await?;
@@ -196,6 +210,19 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     for name in ["one", "two"] {
         until_reason(&place, name, "Answering").await?;
     }
+
+    // After a restart the operator asks Slurm again, and has nothing new to write.
+    place.until_quiet().await?;
+    let (writes, links) = (place.writes().len(), quick());
+    place.restart(links.clone()).await?;
+    place
+        .until("both are asked again", async || {
+            let asked = |name| links.get(&key(&place, name)).is_some_and(|link| link.health().looks > 3);
+            Ok((asked("one") && asked("two")).then_some(()))
+        })
+        .await?;
+    assert_eq!(place.writes().len(), writes, "{:?}", &place.writes()[writes..]);
+
     place.api::<Cluster>().delete("one", &DeleteParams::default()).await?;
     place
         .until("the link is forgotten", async || Ok(links.get(&key(&place, "one")).is_none().then_some(())))
@@ -219,6 +246,46 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     until_reason(&place, "two", "Answering").await?;
     assert_eq!(status(&place, "two").await?.slurm_cluster_name.as_deref(), Some("other"));
     assert_eq!(link.identity(), Identity::Proven);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_link_of_a_slurm_cluster_is_forgotten_with_it() -> Result<()> {
+    let links = quick();
+    let place = Place::with("slinky-forget", links.clone()).await?;
+    let key = LinkKey::nebius(Key::new(place.name(), "a"));
+    place.make("a", |_| {}).await?;
+    place.until_quiet().await?;
+    let token = Credential::Token("a.b.c".to_string().into());
+    links.connect(&key, "http://127.0.0.1:9".parse()?, token, None)?;
+    assert!(links.get(&key).is_some());
+    place.clusters().delete("a", &DeleteParams::default()).await?;
+    place.until("the link is forgotten", async || Ok(links.get(&key).is_none().then_some(()))).await
+}
+
+/// Only the chart of Slinky is installed: the kinds of the other group are not defined.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_for_slinky_alone_needs_no_other_definitions() -> Result<()> {
+    let plane = ControlPlane::start().await?;
+    let client = plane.client().await?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in api::crds().into_iter().filter(|crd| crd.spec.group == api::slinky::GROUP) {
+        definitions.create(&PostParams::default(), &crd).await?;
+        let name = crd.metadata.name.as_deref().context("a CRD has a name")?;
+        await_condition(definitions.clone(), name, conditions::is_crd_established()).await?;
+    }
+    let (stop, elected) = (CancellationToken::new(), watch::Sender::new(true).subscribe());
+    let setup = Setup { controllers: vec!["slinky-cluster"], ..setup("default") };
+    tokio::spawn(controllers::run(client.clone(), setup, elected, stop.clone()));
+    let clusters: Api<Cluster> = Api::namespaced(client, "default");
+    clusters.create(&PostParams::default(), &cluster("c", "http://127.0.0.1:9")?).await?;
+    let is_told = |cluster: Option<&Cluster>| {
+        cluster
+            .and_then(|cluster| cluster.status.as_ref())
+            .is_some_and(|status| status.is_ready == Some(false))
+    };
+    tokio::time::timeout(PATIENCE, await_condition(clusters, "c", is_told)).await??;
+    stop.cancel();
     Ok(())
 }
 
