@@ -81,9 +81,7 @@ impl SlurmAccess {
         let secret = Key::new(namespace, &cluster.spec.token.secret_ref);
         let found: Secret = objects::get(client, &secret)
             .await
-            .map_err(|error| {
-                format!("the Secret {secret} with the token cannot be read: {}", chain(&error))
-            })?
+            .map_err(|error| format!("the Secret {secret} with the token cannot be read: {}", chain(&error)))?
             .ok_or_else(|| format!("the Secret {secret} with the token does not exist"))?;
         let token = found.data.as_ref().and_then(|data| data.get(SLINKY_TOKEN));
         let token = token

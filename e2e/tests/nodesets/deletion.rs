@@ -22,9 +22,9 @@ async fn a_deleted_set_goes_when_its_jobs_are_over() -> Result<()> {
     let elsewhere = Rig::shared().await?.namespace("e2e-elsewhere").await?;
     let kill = OperatorKill::within(cluster.rig(), Duration::from_secs(45));
     let gone = both(
-        || is_deleted(&Workers::make(&cluster, Api::Nebius, "del", 2)?, Workers::delete),
+        || is_deleted(&Workers::make(&cluster, Api::Nebius, "del", 2)?, |set| set.delete()),
         || {
-            is_deleted(&Workers::make(&cluster, Api::Slinky, "del", 2)?, Workers::delete)?;
+            is_deleted(&Workers::make(&cluster, Api::Slinky, "del", 2)?, |set| set.delete())?;
             let set = Workers::make_in(&cluster, elsewhere.name(), Api::Slinky, "ns", 2)?;
             is_deleted(&set, |set| {
                 set.kubectl(&["delete", "namespace", elsewhere.name(), "--wait=false"]).map(drop)
@@ -49,7 +49,8 @@ fn is_deleted(set: &Workers<'_>, delete: impl Fn(&Workers<'_>) -> Result<()>) ->
 }
 
 #[tokio::test]
-async fn a_cluster_survives_the_silence_of_slurmrestd_and_ends_with_its_namespace_after_its_job() -> Result<()> {
+async fn a_cluster_survives_the_silence_of_slurmrestd_and_ends_with_its_namespace_after_its_job() -> Result<()>
+{
     let rig = Rig::shared().await?;
     let namespace = rig.namespace("e2e-doomed").await?;
     let cluster = doomed(rig, namespace.name())?;
@@ -99,7 +100,8 @@ fn nothing_leaves_while_slurmrestd_is_silent(cluster: &Cluster) -> Result<()> {
     };
     // It dies as soon as it lives, until it may live.
     let mut killer =
-        kubectl("rm -f /tmp/live; until [ -e /tmp/live ]; do pkill -9 slurmrestd; sleep 0.2; done")?.spawn()?;
+        kubectl("rm -f /tmp/live; until [ -e /tmp/live ]; do pkill -9 slurmrestd; sleep 0.2; done")?
+            .spawn()?;
     cluster.wait("slurmrestd is away", || {
         Ok(output_of(&mut kubectl("pgrep slurmrestd || echo none")?, None)?.trim() == "none")
     })?;

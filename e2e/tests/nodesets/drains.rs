@@ -65,7 +65,8 @@ fn is_held_over_a_replacement(set: &Workers<'_>) -> Result<()> {
     set.kubectl(&["delete", "pod", &set.pod(HELD), "--wait=false"])?;
     set.wait("the drained worker is replaced", || {
         let new = set.pods()?;
-        Ok(new.get(&set.pod(HELD)).is_some_and(|uid| old.get(&set.pod(HELD)) != Some(uid)) && set.ready()? == 2)
+        Ok(new.get(&set.pod(HELD)).is_some_and(|uid| old.get(&set.pod(HELD)) != Some(uid))
+            && set.ready()? == 2)
     })?;
     // Time for a drain to be taken back by mistake.
     std::thread::sleep(Duration::from_secs(6));
@@ -77,8 +78,7 @@ fn is_held_over_a_replacement(set: &Workers<'_>) -> Result<()> {
 
 /// The machine of the worker with a job.
 fn machine(set: &Workers<'_>) -> Result<String> {
-    let machine =
-        set.kubectl(&["get", "pod", &set.pod(BUSY), "--output", "jsonpath={.spec.nodeName}"])?;
+    let machine = set.kubectl(&["get", "pod", &set.pod(BUSY), "--output", "jsonpath={.spec.nodeName}"])?;
     ensure!(!machine.is_empty(), "{} has no machine", set.pod(BUSY));
     Ok(machine)
 }

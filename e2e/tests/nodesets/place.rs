@@ -55,7 +55,8 @@ async fn shared() -> Result<&'static Cluster> {
     let cluster = match CLUSTER.get() {
         Some(cluster) => cluster,
         None => {
-            let settings = Settings { namespace: "e2e-nodesets".into(), name: String::new(), values: values() };
+            let settings =
+                Settings { namespace: "e2e-nodesets".into(), name: String::new(), values: values() };
             let made = Cluster::install(rig, Version::V24_11, &settings)?;
             CLUSTER.get_or_init(|| made)
         }

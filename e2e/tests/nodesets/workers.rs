@@ -56,7 +56,16 @@ impl<'a> Workers<'a> {
         let objects = match api {
             Api::Nebius => vec![nebius(cluster, &workers.name, replicas)?],
             Api::Slinky => {
-                let mut objects = slinky::connection(cluster)?;
+                let known = [
+                    "get",
+                    "clusters.slinky.slurm.net",
+                    slinky::CLUSTER,
+                    "--ignore-not-found",
+                    "--output",
+                    "name",
+                ];
+                let is_connected = !workers.kubectl(&known)?.is_empty();
+                let mut objects = if is_connected { Vec::new() } else { slinky::connection(cluster)? };
                 objects.push(slinky::set(cluster, &workers.name, replicas)?);
                 objects
             }
@@ -122,9 +131,9 @@ impl<'a> Workers<'a> {
 
     /// Waits, and tells about the set when it was in vain.
     pub fn wait(&self, what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
-        self.cluster.wait(&format!("{} of {}", what, self.name), condition).with_context(|| {
-            self.soperator("status", &[]).unwrap_or_else(|error| format!("{error:#}"))
-        })
+        self.cluster
+            .wait(&format!("{} of {}", what, self.name), condition)
+            .with_context(|| self.soperator("status", &[]).unwrap_or_else(|error| format!("{error:#}")))
     }
 
     /// Sets the number of replicas by the scale subresource, as an autoscaler does.
@@ -182,8 +191,20 @@ impl<'a> Workers<'a> {
 
     /// State and reason of a Slurm node; none if Slurm has no such node.
     pub fn node(&self, ordinal: usize) -> Result<Option<(String, String)>> {
-        let shown = self.cluster.on_controller(&["sinfo", "--Node", "--noheader", "--nodes", &self.pod(ordinal), "--format", "%T|%E"])?;
-        Ok(shown.lines().next().and_then(|line| line.split_once('|')).map(|(state, reason)| (state.trim().into(), reason.trim().into())))
+        let shown = self.cluster.on_controller(&[
+            "sinfo",
+            "--Node",
+            "--noheader",
+            "--nodes",
+            &self.pod(ordinal),
+            "--format",
+            "%T|%E",
+        ])?;
+        Ok(shown
+            .lines()
+            .next()
+            .and_then(|line| line.split_once('|'))
+            .map(|(state, reason)| (state.trim().into(), reason.trim().into())))
     }
 
     /// Whether a node is drained or drains, and why; none if it is not.
@@ -217,7 +238,9 @@ impl<'a> Workers<'a> {
 
     /// Waits until a pod is gone.
     pub fn wait_gone(&self, ordinal: usize) -> Result<()> {
-        self.wait(&format!("{} is gone", self.pod(ordinal)), || Ok(!self.pods()?.contains_key(&self.pod(ordinal))))
+        self.wait(&format!("{} is gone", self.pod(ordinal)), || {
+            Ok(!self.pods()?.contains_key(&self.pod(ordinal)))
+        })
     }
 
     /// For this time these pods must be there, the same ones, and none of them on its way out.
@@ -246,7 +269,8 @@ impl<'a> Workers<'a> {
     /// Waits until the set and all its pods and Slurm nodes are gone.
     pub fn wait_all_gone(&self) -> Result<()> {
         self.wait("everything is gone", || {
-            let left = self.kubectl(&["get", self.kind(), &self.name, "--ignore-not-found", "--output", "name"])?;
+            let left =
+                self.kubectl(&["get", self.kind(), &self.name, "--ignore-not-found", "--output", "name"])?;
             Ok(left.is_empty() && self.pods()?.is_empty())
         })
     }

@@ -85,12 +85,14 @@ fn undrain_step(node: &Node) -> Step {
     match whose(node) {
         None => Step::Done(format!("is not drained; its state is {}", node.state)),
         Some(Whose::Person) => Step::Change,
-        Some(Whose::Operator) => {
-            Step::Stays(format!("the operator drained it, and takes that back when its cause is over: {}", node.reason))
-        }
-        Some(Whose::Pod) => {
-            Step::Stays(format!("its pod drained it when it stopped, and the next one takes that back: {}", node.reason))
-        }
+        Some(Whose::Operator) => Step::Stays(format!(
+            "the operator drained it, and takes that back when its cause is over: {}",
+            node.reason
+        )),
+        Some(Whose::Pod) => Step::Stays(format!(
+            "its pod drained it when it stopped, and the next one takes that back: {}",
+            node.reason
+        )),
     }
 }
 
@@ -250,7 +252,10 @@ mod tests {
         assert_eq!(drain_step(&node("IDLE", ""), "disks"), Step::Change);
         assert_eq!(drain_step(&node("DOWN", "gone"), "disks"), Step::Change);
         assert_eq!(drain_step(&node("MIXED+DRAIN", "slurm-operator: x"), "disks"), Step::Change);
-        assert_eq!(drain_step(&node("IDLE+DRAIN", "disks"), "disks"), Step::Done("is drained already".into()));
+        assert_eq!(
+            drain_step(&node("IDLE+DRAIN", "disks"), "disks"),
+            Step::Done("is drained already".into())
+        );
         let Step::Done(told) = drain_step(&node("IDLE+DRAIN", "fan"), "disks") else { panic!("it is done") };
         assert!(told.ends_with("keeps the reason that it has: fan"), "{told}");
     }

@@ -162,10 +162,7 @@ mod tests {
         );
         // slinky.slurm.net chooses by rank: here the one that the operator marked leaves, whatever its ordinal.
         let idle = node("IDLE", "");
-        assert_eq!(
-            next(&set(Api::Slinky), &pod(2, "new"), Some("new"), &told(&idle, Occupancy::Idle)),
-            ""
-        );
+        assert_eq!(next(&set(Api::Slinky), &pod(2, "new"), Some("new"), &told(&idle, Occupancy::Idle)), "");
         assert_eq!(
             next(&set(Api::Slinky), &pod(0, "new"), Some("new"), &told(&busy, BUSY)),
             "leaves when it is free (job 17 is on it): there are fewer replicas"
@@ -183,7 +180,8 @@ mod tests {
 
     #[test]
     fn an_old_revision_says_why_it_is_or_is_not_replaced() {
-        let (idle, drained) = (node("IDLE", ""), node("MIXED+DRAIN", "slurm-operator: Pod (a/gpu-0) is pending replacement"));
+        let (idle, drained) =
+            (node("IDLE", ""), node("MIXED+DRAIN", "slurm-operator: Pod (a/gpu-0) is pending replacement"));
         let say = |change: &dyn Fn(&mut Update), word: &Word<'_>| {
             let mut set = set(Api::Nebius);
             change(&mut set.update);
@@ -195,7 +193,10 @@ mod tests {
             say(&|_| {}, &told(&drained, BUSY)),
             "has an old revision: replaced when it is free (job 17 is on it)"
         );
-        assert_eq!(say(&|update| update.is_paused = true, &idle), "has an old revision: the update is paused");
+        assert_eq!(
+            say(&|update| update.is_paused = true, &idle),
+            "has an old revision: the update is paused"
+        );
         assert_eq!(
             say(&|update| update.on_delete = true, &idle),
             "has an old revision: replaced when somebody deletes its pod, as OnDelete wants"
@@ -217,7 +218,10 @@ mod tests {
         let mut sick = pod(0, "new");
         sick.is_ready = false;
         assert_eq!(next(&set, &sick, Some("new"), &Word::Absent), "its pod is not ready (Running)");
-        assert_eq!(next(&set, &pod(0, "new"), Some("new"), &Word::Absent), "has not registered with Slurm yet");
+        assert_eq!(
+            next(&set, &pod(0, "new"), Some("new"), &Word::Absent),
+            "has not registered with Slurm yet"
+        );
         let cordoned = node("IDLE+DRAIN", "slurm-operator: Node (m) was cordoned");
         assert_eq!(
             next(&set, &pod(0, "new"), Some("new"), &told(&cordoned, Occupancy::Free)),

@@ -56,7 +56,12 @@ fn both(key: &Key) -> String {
         .iter()
         .map(|api| format!("--api {} for the one of {}", api.word(), api.group()))
         .collect();
-    format!("there are two NodeSets {} in the namespace {}; add {}", key.name, key.namespace, words.join(", or "))
+    format!(
+        "there are two NodeSets {} in the namespace {}; add {}",
+        key.name,
+        key.namespace,
+        words.join(", or ")
+    )
 }
 
 /// That there is no such set, and which there are.
@@ -75,8 +80,7 @@ async fn missing(place: &Place, target: &Target) -> Error {
 
 fn no_such_set(namespace: &str, target: &Target, names: &[(String, Api)]) -> String {
     let group = target.api.map(|api| format!(" of {}", api.group())).unwrap_or_default();
-    let there: Vec<String> =
-        names.iter().map(|(name, api)| format!("{name} ({})", api.group())).collect();
+    let there: Vec<String> = names.iter().map(|(name, api)| format!("{name} ({})", api.group())).collect();
     let rest = if there.is_empty() {
         "nor any other; name another namespace with -n".into()
     } else {
@@ -98,7 +102,9 @@ pub(super) async fn cluster_of(client: &Client, set: &Set) -> Result<String, Str
     match names.len() {
         1 => Ok(names.remove(0)),
         0 => Err("the set names no cluster, and there is no SlurmCluster in its namespace".into()),
-        count => Err(format!("the set names no cluster, and {count} are in its namespace; write spec.clusterName")),
+        count => {
+            Err(format!("the set names no cluster, and {count} are in its namespace; write spec.clusterName"))
+        }
     }
 }
 

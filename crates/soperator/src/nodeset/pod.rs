@@ -68,8 +68,8 @@ pub(super) async fn newest_revision(client: &Client, set: &Set) -> Option<String
 }
 
 fn is_owned(meta: &ObjectMeta, uid: &str) -> bool {
-    let owners = meta.owner_references.iter().flatten();
-    !uid.is_empty() && owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == uid)
+    let mut owners = meta.owner_references.iter().flatten();
+    !uid.is_empty() && owners.any(|owner| owner.controller == Some(true) && owner.uid == uid)
 }
 
 fn revision(meta: &ObjectMeta) -> Option<String> {

@@ -11,9 +11,9 @@ use engine::objects;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Target;
 use super::find::{self, Found};
 use super::set::Set;
-use super::Target;
 use crate::cli::Error;
 use crate::place::Place;
 
@@ -34,7 +34,10 @@ pub(super) async fn run(args: &Args, out: &mut impl Write) -> Result<(), Error> 
     let found = find::find(&place, &args.target).await?;
     let set = found.set();
     if set.is_deleted {
-        return Err(Error::Refused(format!("{} is being deleted; its workers are not replaced", set.title())));
+        return Err(Error::Refused(format!(
+            "{} is being deleted; its workers are not replaced",
+            set.title()
+        )));
     }
     // Whole seconds, as kubectl writes it.
     let now = Timestamp::from_second(Timestamp::now().as_second())
@@ -97,12 +100,12 @@ mod tests {
         let mut set: nebius::NodeSet = serde_saphyr::from_str(&text).unwrap();
         set.metadata.name = Some("gpu".into());
         set.metadata.namespace = Some("a".into());
-        set.spec.max_unavailable = text("20%");
+        set.spec.max_unavailable = amount("20%");
         change(&mut set);
         Set::from(&set)
     }
 
-    fn text(text: &str) -> IntOrString {
+    fn amount(text: &str) -> IntOrString {
         IntOrString::String(text.into())
     }
 
@@ -113,10 +116,14 @@ mod tests {
             "NodeSet a/gpu of slurm.nebius.ai is restarted: each worker is drained and replaced when its jobs are over \
              (maxUnavailable is 20%); see `soperator nodeset status gpu -n a`"
         );
-        assert!(answer(&set(|set| set.spec.update_partition = Some(2))).contains("each worker from ordinal 2 on"));
+        assert!(
+            answer(&set(|set| set.spec.update_partition = Some(2))).contains("each worker from ordinal 2 on")
+        );
         assert!(answer(&set(|set| set.spec.update_paused = Some(true))).contains("paused"));
         let on_delete = Some(nebius::NodeSetUpdateStrategy::OnDelete);
-        assert!(answer(&set(|set| set.spec.update_strategy = on_delete)).contains("somebody deletes its pod"));
-        assert!(answer(&set(|set| set.spec.max_unavailable = text("0%"))).contains("is 0"));
+        assert!(
+            answer(&set(|set| set.spec.update_strategy = on_delete)).contains("somebody deletes its pod")
+        );
+        assert!(answer(&set(|set| set.spec.max_unavailable = amount("0%"))).contains("is 0"));
     }
 }

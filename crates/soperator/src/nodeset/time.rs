@@ -109,7 +109,11 @@ pub(super) mod tests {
     fn a_job_ends_when_its_limit_does() {
         assert_eq!(Until::of(&job(1, "RUNNING", Number::Value(2))), Until::At(1120));
         assert_eq!(Until::of(&job(1, "RUNNING", Number::Infinite)), Until::NoLimit);
-        assert_eq!(Until::of(&job(1, "SUSPENDED", Number::Value(2))), Until::Unknown, "its time stands still");
+        assert_eq!(
+            Until::of(&job(1, "SUSPENDED", Number::Value(2))),
+            Until::Unknown,
+            "its time stands still"
+        );
         let mut waiting = job(1, "PENDING+CONFIGURING", Number::Value(2));
         waiting.start_time = 0;
         assert_eq!(Until::of(&waiting), Until::Unknown);

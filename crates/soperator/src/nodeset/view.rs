@@ -71,12 +71,8 @@ async fn ask(place: &Place, set: &Set, cluster: &str) -> Result<Snapshot, String
 /// The way to the Slurm of a set.
 pub(super) async fn access(place: &Place, set: &Set, cluster: &str) -> Result<SlurmAccess, String> {
     match set.api {
-        super::Api::Nebius => {
-            SlurmAccess::of_slurm_cluster(&place.client, &set.namespace, cluster).await
-        }
-        super::Api::Slinky => {
-            SlurmAccess::of_slinky_cluster(&place.client, &set.namespace, cluster).await
-        }
+        super::Api::Nebius => SlurmAccess::of_slurm_cluster(&place.client, &set.namespace, cluster).await,
+        super::Api::Slinky => SlurmAccess::of_slinky_cluster(&place.client, &set.namespace, cluster).await,
     }
 }
 
@@ -206,7 +202,11 @@ impl View {
         let count = |is: &dyn Fn(&Worker) -> bool| self.workers.iter().filter(|worker| is(worker)).count();
         let ready = count(&|worker| worker.is_ready && !worker.is_terminating);
         let newest = count(&|worker| worker.is_newest == Some(true));
-        let newest = if self.revision.is_some() { format!(", {newest} of the newest revision") } else { String::new() };
+        let newest = if self.revision.is_some() {
+            format!(", {newest} of the newest revision")
+        } else {
+            String::new()
+        };
         let cluster = self.cluster.as_ref().map(|name| format!("cluster {name}; ")).unwrap_or_default();
         let pods = self.workers.len();
         writeln!(out, "{cluster}{} replicas, {pods} pods, {ready} ready{newest}", self.replicas)?;
@@ -454,7 +454,8 @@ mod tests {
     #[test]
     fn when_slurm_is_silent_the_rest_is_shown() {
         let silent = Err("no endpoints available".to_string());
-        let text = shown(&View::new(&set(), Some("slurm1".into()), &[pod(0, "old")], Some("new"), &silent, NOW));
+        let text =
+            shown(&View::new(&set(), Some("slurm1".into()), &[pod(0, "old")], Some("new"), &silent, NOW));
         assert!(text.contains("gpu-0  gpu-0       -      -     -      old       has an old revision: replaced when Slurm answers"), "{text}");
         assert!(text.ends_with("\nSlurm does not answer: no endpoints available\n"), "{text}");
     }
@@ -464,13 +465,17 @@ mod tests {
         let mut set = set();
         set.is_observed = false;
         let text = shown(&View::new(&set, None, &[], None, &Err("x".into()), NOW));
-        assert!(text.contains("  Observed: the operator has not looked at the latest change yet\n"), "{text}");
+        assert!(
+            text.contains("  Observed: the operator has not looked at the latest change yet\n"),
+            "{text}"
+        );
         assert!(text.contains("\n2 replicas, 0 pods, 0 ready\n"), "{text}");
     }
 
     #[test]
     fn more_jobs_than_fit_are_counted() {
-        let node = Node { name: "gpu-0".into(), state: NodeState::from_words(["ALLOCATED"]), ..Node::default() };
+        let node =
+            Node { name: "gpu-0".into(), state: NodeState::from_words(["ALLOCATED"]), ..Node::default() };
         let jobs: Vec<Job> = (1..=5).map(|id| job(id, "RUNNING", Number::Infinite)).collect();
         let busy = Occupancy::Busy(Reason::Job(JobId(1)));
         let word = Word::Told { node: &node, occupancy: busy, jobs: jobs.iter().collect() };

@@ -15,16 +15,28 @@ async fn the_set_that_has_the_name_is_taken_and_two_need_a_word_more() {
     assert!(nothing.errors.contains("nor any other; name another namespace with -n"), "{}", nothing.errors);
 
     place.apply(&slinky_set("gpu", 0));
-    assert!(place.done(&["status", "gpu"]).starts_with(&format!("NodeSet {}/gpu of slinky.slurm.net", place.name())));
+    assert!(
+        place
+            .done(&["status", "gpu"])
+            .starts_with(&format!("NodeSet {}/gpu of slinky.slurm.net", place.name()))
+    );
     place.apply(&nebius_set("gpu", 0));
     let both = place.nodeset(&["status", "gpu"]);
     assert_eq!(both.code, Some(1));
-    assert!(both.errors.contains("add --api nebius for the one of slurm.nebius.ai, or --api slinky"), "{}", both.errors);
+    assert!(
+        both.errors.contains("add --api nebius for the one of slurm.nebius.ai, or --api slinky"),
+        "{}",
+        both.errors
+    );
     for (api, group) in [("nebius", "slurm.nebius.ai"), ("slinky", "slinky.slurm.net")] {
         assert!(place.done(&["status", "gpu", "--api", api]).contains(group));
     }
     let other = place.nodeset(&["status", "cpu"]);
-    assert!(other.errors.contains("there is gpu (slurm.nebius.ai), gpu (slinky.slurm.net)"), "{}", other.errors);
+    assert!(
+        other.errors.contains("there is gpu (slurm.nebius.ai), gpu (slinky.slurm.net)"),
+        "{}",
+        other.errors
+    );
 }
 
 #[tokio::test]
@@ -63,9 +75,18 @@ async fn what_kubernetes_knows_is_shown_when_slurm_cannot_be_asked() {
     );
     let shown = place.done(&["status", "gpu"]);
     let row = |pod: &str| shown.lines().find(|line| line.starts_with(pod)).unwrap_or_default().to_string();
-    assert!(shown.contains(": Provisioning\ncluster slurm1; 1 replicas, 2 pods, 2 ready, 1 of the newest revision\n"), "{shown}");
+    assert!(
+        shown.contains(
+            ": Provisioning\ncluster slurm1; 1 replicas, 2 pods, 2 ready, 1 of the newest revision\n"
+        ),
+        "{shown}"
+    );
     assert!(row("gpu-0").contains("has an old revision: replaced when Slurm answers"), "{shown}");
-    assert!(row("gpu-1").contains("leaves when Slurm answers (until then it may have jobs): there are fewer replicas"), "{shown}");
+    assert!(
+        row("gpu-1")
+            .contains("leaves when Slurm answers (until then it may have jobs): there are fewer replicas"),
+        "{shown}"
+    );
     assert!(shown.contains("  SlurmAnswers: nobody is there\n"), "{shown}");
     assert!(!shown.contains("WaitingForJobs"), "nobody waits: {shown}");
     let name = place.name();
@@ -106,13 +127,23 @@ async fn a_restart_changes_the_pods_template_of_either_kind_and_nothing_else() {
 
     let shown = place.done(&["status", "cpu"]);
     assert!(shown.contains("Observed: the operator has not looked at the latest change yet"), "{shown}");
-    assert!(shown.contains(&format!("Slurm does not answer: the Cluster {}/slurm does not exist\n", place.name())), "{shown}");
+    assert!(
+        shown
+            .contains(&format!("Slurm does not answer: the Cluster {}/slurm does not exist\n", place.name())),
+        "{shown}"
+    );
 
-    place.kubectl(&["patch", SLINKY, "cpu", "--type=merge", "--patch", r#"{"metadata":{"finalizers":["e.x/y"]}}"#], "");
+    place.kubectl(
+        &["patch", SLINKY, "cpu", "--type=merge", "--patch", r#"{"metadata":{"finalizers":["e.x/y"]}}"#],
+        "",
+    );
     place.kubectl(&["delete", SLINKY, "cpu", "--wait=false"], "");
     let late = place.nodeset(&["restart", "cpu"]);
     assert!(late.errors.contains("is being deleted; its workers are not replaced"), "{}", late.errors);
-    place.kubectl(&["patch", SLINKY, "cpu", "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#], "");
+    place.kubectl(
+        &["patch", SLINKY, "cpu", "--type=merge", "--patch", r#"{"metadata":{"finalizers":null}}"#],
+        "",
+    );
 }
 
 #[tokio::test]

@@ -39,7 +39,11 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
         let shown = place.done(&["status", "node"]);
         shown.lines().find(|line| line.starts_with(pod)).unwrap_or_default().to_string()
     };
-    assert!(row("node-1").contains("has an old revision: replaced in its turn (maxUnavailable is 1)"), "{}", row("node-1"));
+    assert!(
+        row("node-1").contains("has an old revision: replaced in its turn (maxUnavailable is 1)"),
+        "{}",
+        row("node-1")
+    );
     assert!(row("node-2").ends_with("newest    -"), "{}", row("node-2"));
     assert!(row("node-3").contains("has not registered with Slurm yet"), "{}", row("node-3"));
 
@@ -50,11 +54,17 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
     slurm.wait_for_job(job, &["RUNNING"]).unwrap();
 
     let drained = place.done(&["drain", "node", "--pod", "node-1", "--reason", "new disks"]);
-    assert!(drained.starts_with(&format!("node-1 takes no more jobs; on it: job {job} (until: in 29m")), "{drained}");
+    assert!(
+        drained.starts_with(&format!("node-1 takes no more jobs; on it: job {job} (until: in 29m")),
+        "{drained}"
+    );
     assert!(state(&slurm, "node-1").contains("new disks"), "{}", state(&slurm, "node-1"));
     assert!(!state(&slurm, "node-2").contains("drain"), "only the pod that was named");
     let shown = row("node-1");
-    assert!(shown.contains("MIXED+DRAIN") && shown.contains(&format!("  {job}  ")) && shown.contains("in 29m"), "{shown}");
+    assert!(
+        shown.contains("MIXED+DRAIN") && shown.contains(&format!("  {job}  ")) && shown.contains("in 29m"),
+        "{shown}"
+    );
     let json: Value = serde_json::from_str(&place.done(&["status", "node", "-o", "json"])).unwrap();
     let worker = &json["workers"][0];
     assert_eq!((&worker["drain"]["by"], &worker["drain"]["reason"]), (&json!("person"), &json!("new disks")));
@@ -62,9 +72,17 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
 
     let all = place.nodeset(&["drain", "node", "--reason", "fans"]);
     assert_eq!(all.code, Some(1), "one has no Slurm node");
-    assert!(all.out.contains("node-1 is drained already, and keeps the reason that it has: new disks\n"), "{}", all.out);
+    assert!(
+        all.out.contains("node-1 is drained already, and keeps the reason that it has: new disks\n"),
+        "{}",
+        all.out
+    );
     assert!(all.out.contains("node-2 takes no more jobs\n"), "{}", all.out);
-    assert!(all.errors.contains("1 of 3 workers") && all.errors.contains("node-3: Slurm has no such node"), "{}", all.errors);
+    assert!(
+        all.errors.contains("1 of 3 workers") && all.errors.contains("node-3: Slurm has no such node"),
+        "{}",
+        all.errors
+    );
 
     // The operator's own drains are the operator's to take back.
     slurm.exec(&["scontrol", "update", "NodeName=node-2", "State=UNDRAIN"]).unwrap();
@@ -77,7 +95,11 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
     assert!(!state(&slurm, "node-1").contains("drain"), "{}", state(&slurm, "node-1"));
     assert!(!row("node-1").contains("new disks") && !place.done(&["status", "node"]).contains("new disks"));
     assert!(state(&slurm, "node-2").contains("drain"), "{}", state(&slurm, "node-2"));
-    assert!(row("node-2").contains("stays; drained by the operator: Node (m) was cordoned"), "{}", row("node-2"));
+    assert!(
+        row("node-2").contains("stays; drained by the operator: Node (m) was cordoned"),
+        "{}",
+        row("node-2")
+    );
     slurm.wait_for_job(job, &["RUNNING"]).unwrap();
 
     // A person's word makes it the person's.
@@ -97,7 +119,10 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
     place.kubectl(&["patch", "secret", "token", "--type=merge", "--patch", &patch], "");
     let refused = place.done(&["status", "node"]);
     assert!(refused.contains("\nSlurm does not answer: "), "{refused}");
-    assert!(refused.lines().any(|line| line.starts_with("node-1 ")), "the pods are shown all the same: {refused}");
+    assert!(
+        refused.lines().any(|line| line.starts_with("node-1 ")),
+        "the pods are shown all the same: {refused}"
+    );
 }
 
 #[tokio::test]
