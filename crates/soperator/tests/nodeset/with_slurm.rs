@@ -32,6 +32,11 @@ fn state(slurm: &SlurmMachine, node: &str) -> String {
     slurm.exec(&["sinfo", "-h", "-n", node, "-o", "%T %E"]).unwrap().trim().to_lowercase()
 }
 
+/// Whether a text speaks of that time; a slow machine may need some of it.
+fn is_in_half_an_hour(text: &str) -> bool {
+    (25..=30).any(|minutes| text.contains(&format!("in {minutes}m")))
+}
+
 async fn a_person_drains_looks_and_undrains(version: Version) {
     let slurm = SlurmMachine::start(Options::new(version)).unwrap();
     let place = place(&slurm, "with-slurm").await;
@@ -55,16 +60,15 @@ async fn a_person_drains_looks_and_undrains(version: Version) {
 
     let drained = place.done(&["drain", "node", "--pod", "node-1", "--reason", "new disks"]);
     assert!(
-        drained.starts_with(&format!("node-1 takes no more jobs; on it: job {job} (until: in 29m")),
+        drained.starts_with(&format!("node-1 takes no more jobs; on it: job {job} (until: ")),
         "{drained}"
     );
+    assert!(is_in_half_an_hour(&drained), "{drained}");
     assert!(state(&slurm, "node-1").contains("new disks"), "{}", state(&slurm, "node-1"));
     assert!(!state(&slurm, "node-2").contains("drain"), "only the pod that was named");
     let shown = row("node-1");
-    assert!(
-        shown.contains("MIXED+DRAIN") && shown.contains(&format!("  {job}  ")) && shown.contains("in 29m"),
-        "{shown}"
-    );
+    assert!(shown.contains("MIXED+DRAIN") && shown.contains(&format!("  {job}  ")), "{shown}");
+    assert!(is_in_half_an_hour(&shown), "{shown}");
     let json: Value = serde_json::from_str(&place.done(&["status", "node", "-o", "json"])).unwrap();
     let worker = &json["workers"][0];
     assert_eq!((&worker["drain"]["by"], &worker["drain"]["reason"]), (&json!("person"), &json!("new disks")));
