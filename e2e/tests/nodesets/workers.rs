@@ -19,10 +19,6 @@ pub enum Api {
     Slinky,
 }
 
-impl Api {
-    pub const BOTH: [Self; 2] = [Self::Nebius, Self::Slinky];
-}
-
 /// A set of workers. Pods, host names and Slurm nodes are `<name>-<ordinal>`.
 pub struct Workers<'a> {
     pub cluster: &'a Cluster,
