@@ -115,6 +115,24 @@ where
     }
 }
 
+/// Changes the spec of the object with the uid that was looked at by a merge patch. One that is gone is an error (404), and
+/// so is another one with its name (409).
+pub async fn change_spec<K>(
+    client: &Client,
+    manager: &str,
+    seen: &K,
+    change: &Value,
+) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let patch = json!({ "metadata": { "uid": seen.meta().uid }, "spec": change });
+    let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
+    let key = Key::of(seen);
+    let api = Api::<K>::namespaced(client.clone(), &key.namespace);
+    api.patch(&key.name, &params, &Patch::Merge(&patch)).await.map(drop)
+}
+
 /// Puts new values under keys of a Secret and sets annotations in the same write, for exactly the version that was looked
 /// at. Returns the version that this gave.
 pub async fn change_secret(

@@ -73,6 +73,14 @@ impl FromStr for Server {
 }
 
 impl Server {
+    /// Host and port, if plain HTTP leads there and nothing stands before its paths: then a proxy can take its place.
+    pub fn plain_http(&self) -> Option<(&str, u16)> {
+        match &self.target {
+            Target::Tcp { host, port, tls: false } if self.prefix.is_empty() => Some((host, *port)),
+            Target::Tcp { .. } | Target::Unix(_) => None,
+        }
+    }
+
     /// The address in requests. For a Unix socket the host is only a name in a header.
     pub(crate) fn authority(&self) -> String {
         match &self.target {
@@ -111,6 +119,19 @@ mod tests {
             ("unix:///run/slurmrestd.sock", "unix:/run/slurmrestd.sock"),
         ] {
             assert_eq!(text.parse::<Server>().unwrap().to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn a_proxy_can_stand_in_for_plain_http_only() {
+        let plain = |text: &str| {
+            let server = text.parse::<Server>().unwrap();
+            server.plain_http().map(|(host, port)| (host.to_owned(), port))
+        };
+        assert_eq!(plain("http://slurm-rest"), Some(("slurm-rest".into(), 6820)));
+        assert_eq!(plain("http://slurm-rest:80/"), Some(("slurm-rest".into(), 80)));
+        for text in ["https://a", "http://a/slurm-api", "unix:/run/x"] {
+            assert_eq!(plain(text), None, "{text}");
         }
     }
 

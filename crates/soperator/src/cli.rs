@@ -17,6 +17,7 @@ use crate::conf;
 use crate::config;
 use crate::crds;
 use crate::diff;
+use crate::nodeset;
 use crate::render;
 use crate::role::Role;
 use crate::slurm;
@@ -69,6 +70,9 @@ enum Command {
     Conf(conf::Args),
     /// Show a SlurmCluster on one screen: parts, what they wait for, Slurm's nodes and jobs
     Status(status::Args),
+    /// Look at a set of workers: pods, Slurm nodes, jobs, and why they change; drain, undrain and restart them
+    #[command(name = "nodeset")]
+    NodeSet(nodeset::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
     /// Look at the settings of a role
@@ -239,6 +243,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Diff(args) => diff::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Status(args) => status::run(&args, out, &mut io::stderr()),
+        Command::NodeSet(args) => nodeset::run(&args, out),
         Command::Slurm(args) => slurm::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),

@@ -8,10 +8,14 @@ mod config;
 mod crds;
 mod desired;
 mod diff;
+mod nodeset;
+mod place;
 mod render;
 mod role;
 mod slurm;
+mod slurm_access;
 mod status;
+mod unmet;
 mod validate;
 
 use std::process::ExitCode;

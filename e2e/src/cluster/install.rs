@@ -14,6 +14,10 @@ use crate::{PATIENCE, output_of};
 
 pub(super) const OPERATOR_NAMESPACE: &str = "soperator-system";
 
+/// One operator for the kinds of both groups.
+const CONTROLLERS: &str = "controllerManager.manager.controllers=\
+     {slurmcluster,nodeset,nodeconfigurator,topology,slinky-cluster,slinky-nodeset}";
+
 /// How a cluster differs from the example.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -99,7 +103,11 @@ fn install_operator(rig: &Rig) -> Result<()> {
     let place = ["--namespace", OPERATOR_NAMESPACE];
     let release = ["upgrade", "--install", "soperator-crds", "./helm/soperator-crds", "--create-namespace"];
     helm(rig, &[&release[..], &place].concat(), None)?;
-    let values = ["--values", "examples/rig/soperator-values.yaml"];
+    // Too large for what a plain apply notes of it in the object.
+    let mut slinky = rig.kubectl()?;
+    slinky.args(["apply", "--server-side", "--filename", "./helm/slurm-operator/crds"]).current_dir(root());
+    output_of(&mut slinky, None)?;
+    let values = ["--values", "examples/rig/soperator-values.yaml", "--set", CONTROLLERS];
     let release = ["upgrade", "--install", "soperator", "./helm/soperator", "--wait", "--timeout", "180s"];
     helm(rig, &[&release[..], &place, &values].concat(), None)?;
     Ok(())

@@ -2,6 +2,7 @@
 
 mod install;
 mod operator;
+mod program;
 mod slurm;
 mod ssh;
 

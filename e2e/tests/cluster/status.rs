@@ -1,8 +1,5 @@
 //! `soperator status` and `soperator diff`, as people type them.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use anyhow::Result;
 use e2e::cluster::Cluster;
 use e2e::output_of;
@@ -12,33 +9,17 @@ use crate::on_both_versions;
 
 on_both_versions!(status_shows_parts_nodes_and_jobs);
 
-fn program() -> Result<PathBuf> {
-    match std::env::var_os("SOPERATOR_BIN") {
-        Some(named) => Ok(named.into()),
-        None => rig::build::cargo_program(&["--package", "soperator", "--bin", "soperator"]),
-    }
-}
-
-fn soperator(cluster: &Cluster, arguments: &[&str]) -> Result<Command> {
-    let mut command = Command::new(program()?);
-    command
-        .args(arguments)
-        .args(["--namespace", cluster.namespace()])
-        .env("KUBECONFIG", cluster.rig().kubeconfig());
-    Ok(command)
-}
-
 fn status_shows_parts_nodes_and_jobs(cluster: &Cluster) -> Result<()> {
     let job = cluster.sbatch("--nodelist worker-0", "sleep 600")?;
     cluster.wait_running(&job)?;
-    let shown = output_of(&mut soperator(cluster, &["status", cluster.name()])?, None)?;
+    let shown = output_of(&mut cluster.soperator(&["status", cluster.name()])?, None)?;
     for line in ["controller", "accounting", "database", "rest", "login"] {
         assert!(shown.lines().any(|row| row.starts_with(line) && row.contains("1/1")), "{line}: {shown}");
     }
     assert!(shown.contains(": Available\n") && shown.contains("Slurm jobs:  1 RUNNING\n"), "{shown}");
     assert!(shown.contains("2/2"), "both workers: {shown}");
 
-    let json = output_of(&mut soperator(cluster, &["status", "--output", "json"])?, None)?;
+    let json = output_of(&mut cluster.soperator(&["status", "--output", "json"])?, None)?;
     let clusters: Value = serde_json::from_str(&json)?;
     assert_eq!(clusters[0]["available"], true, "{json}");
     let nodes = clusters[0]["slurm"]["nodes"]

@@ -51,7 +51,7 @@ fn holds(job: &Job, node: &str) -> bool {
 }
 
 /// As users know it from squeue: tasks of arrays have two numbers.
-fn number(job: &Job) -> String {
+pub(crate) fn number(job: &Job) -> String {
     match (job.array_job_id, job.array_task_id) {
         (Some(array), Some(task)) => format!("{array}_{task}"),
         _ => job.id.to_string(),

@@ -14,6 +14,9 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::cli::Error;
 
+pub(crate) use jobs::number as job_number;
+pub(crate) use nodes::wait_until_free;
+
 const AFTER_HELP: &str = "\
 The token comes from --token-file, or is made from the cluster's JWT key (--key-file) for --user, or is taken from the \
 environment variable SLURM_JWT, in this order.

@@ -165,7 +165,8 @@ async fn change(
     if missing.is_empty() { Ok(()) } else { Err(no_such_nodes(&missing)) }
 }
 
-async fn wait_until_free(
+/// Waits until all these nodes are drained and free, and tells of each. Fails with the reasons when time is up.
+pub(crate) async fn wait_until_free(
     client: &Client,
     names: &BTreeSet<String>,
     limit: Duration,

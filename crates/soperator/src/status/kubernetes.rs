@@ -6,13 +6,14 @@ use api::nebius::slurm_cluster::phase;
 use api::nebius::{NodeSet, SlurmCluster};
 use engine::ask;
 use engine::client::Client;
-use engine::error::chain;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use render::{Component, labels};
 
 use super::view::{Part, View, Wait};
 use crate::cli::Error;
+use crate::place::untold;
+use crate::unmet::is_unmet;
 
 /// Parts in the order in which they start.
 const ORDER: [Component; 6] = [
@@ -36,11 +37,11 @@ pub(super) struct Wanted {
 /// The clusters that are wanted, without Slurm's own words.
 pub(super) async fn look(client: &Client, wanted: &Wanted) -> Result<Vec<View>, Error> {
     let namespace = wanted.namespace.as_deref();
-    let clusters: Vec<SlurmCluster> = ask::list(client, namespace, "").await.map_err(failed)?;
-    let sets: Vec<NodeSet> = ask::list(client, namespace, "").await.map_err(failed)?;
+    let clusters: Vec<SlurmCluster> = ask::list(client, namespace, "").await.map_err(untold)?;
+    let sets: Vec<NodeSet> = ask::list(client, namespace, "").await.map_err(untold)?;
     let ours = format!("{}={}", labels::NAME, labels::NAME_VALUE);
-    let stateful: Vec<StatefulSet> = ask::list(client, namespace, &ours).await.map_err(failed)?;
-    let deployments: Vec<Deployment> = ask::list(client, namespace, &ours).await.map_err(failed)?;
+    let stateful: Vec<StatefulSet> = ask::list(client, namespace, &ours).await.map_err(untold)?;
+    let deployments: Vec<Deployment> = ask::list(client, namespace, &ours).await.map_err(untold)?;
     let workloads: Vec<Workload> =
         stateful.iter().map(Workload::from).chain(deployments.iter().map(Workload::from)).collect();
 
@@ -67,10 +68,6 @@ pub(super) async fn look(client: &Client, wanted: &Wanted) -> Result<Vec<View>, 
         }));
     }
     Ok(found)
-}
-
-fn failed(error: impl std::error::Error) -> Error {
-    Error::Refused(format!("the API server does not tell: {}", chain(&error)))
 }
 
 /// A StatefulSet or Deployment, as far as it is shown.
@@ -191,7 +188,7 @@ fn view(cluster: &SlurmCluster, workloads: &[Workload], sets: &[&NodeSet]) -> Vi
 /// Conditions that do not hold.
 fn unmet(object: Option<&str>, conditions: Option<&[Condition]>) -> Vec<Wait> {
     let all = conditions.unwrap_or_default().iter();
-    all.filter(|condition| condition.status != "True")
+    all.filter(|condition| is_unmet(condition))
         .map(|condition| Wait {
             object: object.map(Into::into),
             condition: condition.type_.clone(),

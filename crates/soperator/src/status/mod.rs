@@ -9,13 +9,13 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use engine::client::{Client, Cluster, ConnectError, Options};
-use engine::error::chain;
+use engine::client::Client;
 use tokio::time::{Instant, sleep};
 
 use self::kubernetes::{Wanted, look};
 use self::view::View;
 use crate::cli::Error;
+use crate::place::{Place, block_on};
 
 const AFTER_HELP: &str = "\
 It reads the SlurmCluster, its workloads and NodeSets, and asks slurmrestd through the API server with a token made from \
@@ -55,24 +55,14 @@ enum Output {
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 /// How long nothing may happen before it is told why.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the API server may be silent.
-const REACH: Duration = Duration::from_secs(5);
 
 /// Looks, and prints what it sees.
 pub(crate) fn run(args: &Args, out: &mut impl Write, notes: &mut impl Write) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Error::Refused(format!("cannot start: {error}")))?;
-    runtime.block_on(show(args, out, notes))
+    block_on(show(args, out, notes))
 }
 
 async fn show(args: &Args, out: &mut impl Write, notes: &mut impl Write) -> Result<(), Error> {
-    let lost = |error: ConnectError| Error::Refused(chain(&error));
-    let place = Cluster::find().await.map_err(lost)?;
-    let client = place.connect(Options::default()).map_err(lost)?;
-    place.reach(&client, REACH).await.map_err(lost)?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| place.default_namespace().into());
+    let Place { client, namespace } = Place::find(args.namespace.as_deref()).await?;
     let wanted =
         Wanted { namespace: (!args.all_namespaces).then_some(namespace), name: args.cluster.clone() };
 

@@ -72,10 +72,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { name: "gpu-scheduler", may_use: ROLE, layer: Layer::Pure, core_only: true },
     rule(
         "soperator",
-        // The first six are for the commands about manifests, about settings and about Slurm, which are no role.
+        // The first seven are for the commands about manifests, settings, Slurm and sets of workers, which are no role.
         &[
             "api",
             "manifests",
+            "nodeset",
             "render",
             "engine",
             "slurm",
