@@ -158,14 +158,16 @@ fn a_database_that_was_lost_is_told_and_somebody_decides(version: Version) -> Re
     slurmdbd.wait_until_ready()?;
     controller.stop()?;
     controller.start()?;
-    controller.wait_for_state("it tells of the mismatch", |state| state.cluster_mismatch.is_some())?;
-    let state = controller.state()?;
-    let mismatch = state.cluster_mismatch.unwrap_or_default();
-    assert_eq!(mismatch.file, "/var/spool/slurmctld/clustername");
-    assert!(mismatch.words.contains("Remove"), "{}", mismatch.words);
-    assert_eq!(state.config.and_then(|config| config.refused), None, "the configuration is not to blame");
-
-    controller.exec(&["rm", &mismatch.file])?;
+    // 26.05 brings its id to an empty database by itself.
+    if matches!(version, Version::V24_11) {
+        controller.wait_for_state("it tells of the mismatch", |state| state.cluster_mismatch.is_some())?;
+        let state = controller.state()?;
+        let mismatch = state.cluster_mismatch.unwrap_or_default();
+        assert_eq!(mismatch.file, "/var/spool/slurmctld/clustername");
+        assert!(mismatch.words.contains("Remove"), "{}", mismatch.words);
+        assert_eq!(state.config.and_then(|config| config.refused), None, "the configuration is not to blame");
+        controller.exec(&["rm", &mismatch.file])?;
+    }
     controller.wait_for_state("slurmctld runs", |state| state.running && state.cluster_mismatch.is_none())?;
     controller.wait_until_ready()?;
     controller.wait_for_job(&job, &["RUNNING"])?;
