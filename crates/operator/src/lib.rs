@@ -12,6 +12,7 @@ mod run;
 mod secrets;
 pub mod slurm_api;
 pub mod slurmcluster;
+pub mod worker_pods;
 
 pub use run::{RunError, run};
 
