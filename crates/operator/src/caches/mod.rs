@@ -9,7 +9,7 @@ use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
 use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
-use engine::view::{ClaimView, Guarded, MetaView, PodView, WorkloadView};
+use engine::view::{ClaimView, Guarded, MetaView, PodView, RevisionView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
@@ -18,6 +18,8 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
 use render::labels;
 use tokio_util::sync::CancellationToken;
+
+use crate::slinky_nodeset::keys;
 
 pub use foreign::{AppArmorProfile, ForeignStatus, Grant, MariaDb};
 pub use optional::OptionalCache;
@@ -60,6 +62,12 @@ pub struct Caches {
     pub node_sets: Cache<Guarded<NodeSet>>,
     /// Clusters of Slinky.
     pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
+    /// Sets of workers of Slinky.
+    pub slinky_node_sets: Cache<Guarded<slinky::NodeSet>>,
+    /// Pods of these sets. The original labels all pods that it makes, as we do those that we make or adopt.
+    pub slinky_pods: Cache<PodView>,
+    /// Revisions of these sets. StatefulSets' have the same label, so those are among them.
+    pub slinky_revisions: Cache<RevisionView>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
     /// Claims, also those of users.
@@ -117,6 +125,11 @@ impl Caches {
                 Cache::start(client, Selection::all(scope.clone()).with_labels(&ours), stop)
             };
         }
+        macro_rules! slinky_labelled {
+            ($label:expr) => {
+                Cache::start(client, Selection::all(served(groups.slinky)).with_labels($label), stop)
+            };
+        }
         macro_rules! optional {
             ($kind:ident) => {
                 OptionalCache::start(client, &kinds, OptionalKind::$kind, scope, &ours, stop)
@@ -130,6 +143,9 @@ impl Caches {
             clusters: Cache::start(client, Selection::all(served(groups.nebius)), stop),
             node_sets: Cache::start(client, Selection::all(served(groups.nebius)), stop),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
+            slinky_node_sets: Cache::start(client, Selection::all(served(groups.slinky)), stop),
+            slinky_pods: slinky_labelled!(keys::POD_NAME),
+            slinky_revisions: slinky_labelled!(keys::HASH),
             pods: Cache::start(client, pods, stop),
             claims: all!(),
             secrets: all!(),
@@ -155,6 +171,9 @@ impl Caches {
             self.clusters.ready(),
             self.node_sets.ready(),
             self.slinky_clusters.ready(),
+            self.slinky_node_sets.ready(),
+            self.slinky_pods.ready(),
+            self.slinky_revisions.ready(),
             self.pods.ready(),
             self.claims.ready(),
             self.secrets.ready(),
@@ -176,6 +195,9 @@ impl Caches {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
             || self.slinky_clusters.awaits(owner)
+            || self.slinky_node_sets.awaits(owner)
+            || self.slinky_pods.awaits(owner)
+            || self.slinky_revisions.awaits(owner)
             || self.pods.awaits(owner)
             || self.claims.awaits(owner)
             || self.secrets.awaits(owner)

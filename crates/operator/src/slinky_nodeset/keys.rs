@@ -1,6 +1,8 @@
 //! Labels, annotations and other names on the objects of a Slinky NodeSet. Those of the original are spelled as it does, so that
 //! either operator knows the other's pods.
 
+use crate::workers::{CordonKeys, Keys};
+
 /// Label of a pod: its name. Every worker pod of either operator has it, so this is how pods are watched.
 pub const POD_NAME: &str = "nodeset.slinky.slurm.net/pod-name";
 /// Label of a pod: its ordinal.
@@ -21,8 +23,22 @@ pub const DELETION_COST: &str = "nodeset.slinky.slurm.net/pod-deletion-cost";
 /// Annotation of a pod: when the last of its jobs must have ended.
 pub const DEADLINE: &str = "nodeset.slinky.slurm.net/pod-deadline";
 
-/// Value of what is simply there.
-pub const TRUE: &str = "true";
-
 /// The finalizer of a NodeSet: its nodes are drained before it goes.
 pub const FINALIZER: &str = "slinky.slurm.net/drain";
+
+/// Annotation of a Kubernetes node: why it is cordoned.
+pub const NODE_CORDON_REASON: &str = "nodeset.slinky.slurm.net/node-cordon-reason";
+/// Annotation of a pod whose images were changed in place: the containers that ran before.
+pub const IN_PLACE: &str = "nodeset.slinky.slurm.net/in-place";
+
+/// The same, as [`crate::workers`] takes them.
+pub static OF_PODS: Keys = Keys {
+    hash: HASH,
+    protect: PROTECTED,
+    deadline: DEADLINE,
+    in_place: IN_PLACE,
+    cordon: Some(CordonKeys { cordoned: CORDON, ours: CORDON_BY }),
+    deletion_cost: Some(DELETION_COST),
+    cordon_reasons: &[NODE_CORDON_REASON],
+    budget_suffix: "-workers",
+};

@@ -107,14 +107,28 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
+        let place = Self::idle(name).await?;
+        place.start_with(links).await?;
+        Ok(place)
+    }
+
+    /// Without the controllers, which [`Place::start`] starts.
+    pub async fn idle(name: &str) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
-        let place = Self { client, namespace, injector, stop };
-        let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(place.name()) };
-        tokio::spawn(operate_with(watched, setup, place.stop.clone()));
-        Ok(place)
+        Ok(Self { client, namespace, injector, stop })
+    }
+
+    pub async fn start(&self) -> Result<()> {
+        self.start_with(SlurmLinks::default()).await
+    }
+
+    async fn start_with(&self, links: SlurmLinks) -> Result<()> {
+        let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
+        let setup = Setup { links, ..setup(self.name()) };
+        tokio::spawn(operate_with(watched, setup, self.stop.clone()));
+        Ok(())
     }
 
     pub fn name(&self) -> &str {
