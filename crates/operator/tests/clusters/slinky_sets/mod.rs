@@ -41,10 +41,11 @@ pub fn manifest(change: &Value) -> Value {
     set
 }
 
+/// Without a token of its own: its volume would have a name that is drawn.
 pub fn template(image: &str) -> Value {
     json!({
         "metadata": { "labels": { "app": "slurmd" } },
-        "spec": { "containers": [{ "name": "slurmd", "image": image }] },
+        "spec": { "automountServiceAccountToken": false, "containers": [{ "name": "slurmd", "image": image }] },
     })
 }
 
