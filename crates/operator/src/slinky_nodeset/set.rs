@@ -38,7 +38,6 @@ pub struct SlinkySet<'a> {
     connection: Connection,
     strays: Vec<Arc<PodView>>,
     forced: bool,
-    namespace_ends: bool,
 }
 
 impl<'a> SlinkySet<'a> {
@@ -54,10 +53,7 @@ impl<'a> SlinkySet<'a> {
         let content = revision::content(&data);
         let namespace = object.namespace().unwrap_or_default();
         let cluster = caches.slinky_clusters.get(&spec::cluster(object));
-        let place = caches.namespaces.get(&engine::Key::new("", &namespace));
-        let forced = is_forced(object)
-            || cluster.is_some_and(|cluster| is_forced(&*cluster))
-            || place.as_ref().is_some_and(|place| is_forced(&**place));
+        let forced = is_forced(object) || cluster.is_some_and(|cluster| is_forced(&*cluster));
         Self {
             caches,
             object,
@@ -69,7 +65,6 @@ impl<'a> SlinkySet<'a> {
             connection,
             strays,
             forced,
-            namespace_ends: place.is_some_and(|place| place.metadata.deletion_timestamp.is_some()),
             namespace,
         }
     }
@@ -123,7 +118,8 @@ impl WorkerSet for SlinkySet<'_> {
             deletion: asked.map(|asked| Deletion { asked }),
             drain_on_delete: spec::drain_on_delete(&wanted.care),
             forced: self.forced,
-            namespace_ends: self.namespace_ends,
+            // Whoever gathers the facts knows.
+            namespace_ends: false,
             registration_grace: spec::REGISTRATION_GRACE,
             burst: spec::BURST,
         }
