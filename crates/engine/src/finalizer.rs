@@ -57,9 +57,8 @@ where
 }
 
 fn merge_patch(meta: &ObjectMeta, finalizers: Vec<String>) -> Value {
+    // Without a kind: a merge would put it into the object.
     json!({
-        "apiVersion": "meta.k8s.io/v1",
-        "kind": "PartialObjectMetadata",
         "metadata": {
             "uid": meta.uid,
             "resourceVersion": meta.resource_version,

@@ -6,11 +6,11 @@ use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::key::Key;
 
@@ -36,8 +36,9 @@ where
 }
 
 /// Deletes exactly the object that was looked at: this uid, in this version. Whatever changed since then is a reason to
-/// look again, and an error (409). One that is gone is no error.
-pub async fn delete<K>(client: &Client, seen: &K) -> Result<(), kube::Error>
+/// look again, and an error (409). One that is gone is no error. Returns the version that this gave, if the object is still
+/// there for a while; it belongs into [`Cache::wrote`](crate::cache::Cache::wrote).
+pub async fn delete<K>(client: &Client, seen: &K) -> Result<Option<String>, kube::Error>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
@@ -52,8 +53,37 @@ where
     let key = Key::of(seen);
     let api = Api::<K>::namespaced(client.clone(), &key.namespace);
     match api.delete(&key.name, &params).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => other.map(|_| ()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+        Ok(left) => Ok(left.left().and_then(|object| object.meta().resource_version.clone())),
+    }
+}
+
+/// Changes an object by a strategic merge patch, in which lists are merged by their keys: what others wrote there stays. The
+/// patch should hold the uid of the object that was looked at. Returns the version that this gave, which belongs into
+/// [`Cache::wrote`](crate::cache::Cache::wrote); none if the object is gone.
+pub async fn patch<K>(client: &Client, key: &Key, patch: &Value) -> Result<Option<String>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+{
+    let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), &key.namespace);
+    version(api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(patch)).await)
+}
+
+/// The same for the status of an object. Labels and annotations are taken too.
+pub async fn patch_status<K>(client: &Client, key: &Key, patch: &Value) -> Result<Option<String>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+{
+    let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), &key.namespace);
+    version(api.patch_status(&key.name, &PatchParams::default(), &Patch::Strategic(patch)).await)
+}
+
+fn version<K: Resource>(written: Result<K, kube::Error>) -> Result<Option<String>, kube::Error> {
+    match written {
+        Ok(written) => Ok(written.meta().resource_version.clone()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

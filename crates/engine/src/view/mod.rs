@@ -7,6 +7,7 @@ mod guarded;
 mod meta;
 mod node;
 mod pod;
+mod revision;
 mod workload;
 
 pub use claim::{ClaimSpecView, ClaimStatusView, ClaimView};
@@ -17,4 +18,5 @@ pub use pod::{
     ConditionView, ContainerStateView, ContainerStatusView, ContainerView, PodSpecView, PodStatusView,
     PodView, RunningView, TerminatedView, WaitingView,
 };
+pub use revision::RevisionView;
 pub use workload::{WorkloadSpecView, WorkloadStatusView, WorkloadView};

@@ -95,6 +95,9 @@ pub struct ContainerStatusView {
     /// The image that it runs.
     #[serde(default)]
     pub image: Option<Box<str>>,
+    /// Which container it is: another one after each start.
+    #[serde(default, rename = "containerID")]
+    pub container_id: Option<Box<str>>,
     /// Whether it passes its readiness probe.
     #[serde(default)]
     pub ready: bool,
@@ -126,9 +129,14 @@ pub struct ContainerStateView {
     pub terminated: Option<TerminatedView>,
 }
 
-/// That a container runs; since when is of no interest.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct RunningView {}
+/// That a container runs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningView {
+    /// Since when.
+    #[serde(default)]
+    pub started_at: Option<Time>,
+}
 
 /// Why a container waits.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -154,6 +162,9 @@ pub struct TerminatedView {
     /// The end of what it said, if it writes that down.
     #[serde(default)]
     pub message: Option<Box<str>>,
+    /// When it had started.
+    #[serde(default)]
+    pub started_at: Option<Time>,
 }
 
 impl PodView {

@@ -9,10 +9,10 @@ use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
 use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
-use engine::view::{ClaimView, Guarded, MetaView, PodView, RevisionView, WorkloadView};
+use engine::view::{ClaimView, Guarded, MetaView, NodeView, PodView, RevisionView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::Client;
@@ -26,6 +26,10 @@ pub use optional::OptionalCache;
 
 /// Finds pods by their cluster: `namespace/cluster`.
 pub const BY_CLUSTER: &str = "cluster";
+/// Finds pods by the Kubernetes node that they run on.
+pub const BY_NODE: &str = "node";
+/// Finds revisions by their NodeSet, also those that nobody owns: `namespace/set`.
+pub const BY_NODE_SET: &str = "nodeset";
 
 /// Finds Clusters of Slinky by the Secret with their token: `namespace/secret`.
 pub const BY_SECRET: &str = "secret";
@@ -70,6 +74,12 @@ pub struct Caches {
     pub slinky_revisions: Cache<RevisionView>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
+    /// Kubernetes nodes.
+    pub nodes: Cache<NodeView>,
+    /// Metadata of Namespaces.
+    pub namespaces: Cache<MetaView<Namespace>>,
+    /// ControllerRevisions that we made for sets of workers.
+    pub revisions: Cache<RevisionView>,
     /// Claims, also those of users.
     pub claims: Cache<ClaimView>,
     /// Metadata of Secrets, also of those of users.
@@ -125,11 +135,6 @@ impl Caches {
                 Cache::start(client, Selection::all(scope.clone()).with_labels(&ours), stop)
             };
         }
-        macro_rules! slinky_labelled {
-            ($label:expr) => {
-                Cache::start(client, Selection::all(served(groups.slinky)).with_labels($label), stop)
-            };
-        }
         macro_rules! optional {
             ($kind:ident) => {
                 OptionalCache::start(client, &kinds, OptionalKind::$kind, scope, &ours, stop)
@@ -137,16 +142,27 @@ impl Caches {
         }
         let pods = Selection::all(scope.clone())
             .with_labels(&format!("{}={}", labels::NAME, labels::NAME_VALUE))
-            .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect());
+            .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect())
+            .with_index(BY_NODE, node_of_pod);
+        let revisions = Selection::all(scope.clone())
+            .with_labels(&ours)
+            .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
         let slinky_clusters = Selection::all(served(groups.slinky)).with_index(BY_SECRET, secret_of_cluster);
+        let slinky_pods = Selection::all(served(groups.slinky))
+            .with_labels(keys::POD_NAME)
+            .with_index(BY_NODE, node_of_pod);
+        let slinky_revisions = Selection::all(served(groups.slinky)).with_labels(keys::HASH);
         Self {
             clusters: Cache::start(client, Selection::all(served(groups.nebius)), stop),
             node_sets: Cache::start(client, Selection::all(served(groups.nebius)), stop),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
             slinky_node_sets: Cache::start(client, Selection::all(served(groups.slinky)), stop),
-            slinky_pods: slinky_labelled!(keys::POD_NAME),
-            slinky_revisions: slinky_labelled!(keys::HASH),
+            slinky_pods: Cache::start(client, slinky_pods, stop),
+            slinky_revisions: Cache::start(client, slinky_revisions, stop),
             pods: Cache::start(client, pods, stop),
+            nodes: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
+            namespaces: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
+            revisions: Cache::start(client, revisions, stop),
             claims: all!(),
             secrets: all!(),
             config_maps: all!(),
@@ -175,6 +191,9 @@ impl Caches {
             self.slinky_pods.ready(),
             self.slinky_revisions.ready(),
             self.pods.ready(),
+            self.nodes.ready(),
+            self.namespaces.ready(),
+            self.revisions.ready(),
             self.claims.ready(),
             self.secrets.ready(),
             self.config_maps.ready(),
@@ -199,6 +218,7 @@ impl Caches {
             || self.slinky_pods.awaits(owner)
             || self.slinky_revisions.awaits(owner)
             || self.pods.awaits(owner)
+            || self.revisions.awaits(owner)
             || self.claims.awaits(owner)
             || self.secrets.awaits(owner)
             || self.config_maps.awaits(owner)
@@ -253,4 +273,15 @@ fn secret_of_cluster(cluster: &Guarded<slinky::Cluster>) -> Vec<String> {
 fn cluster_of_pod(pod: &PodView) -> Option<String> {
     let cluster = pod.metadata.labels.as_ref()?.get(labels::INSTANCE)?;
     Some(engine::Key::new(pod.metadata.namespace.as_deref()?, cluster).to_string())
+}
+
+/// The Kubernetes node of a pod; a function of its own, so that other caches of pods can have the same index.
+pub fn node_of_pod(pod: &PodView) -> Vec<String> {
+    pod.spec.node_name.as_deref().map(String::from).into_iter().collect()
+}
+
+/// `namespace/set` of a revision.
+fn set_of_revision(revision: &RevisionView) -> Option<String> {
+    let set = revision.metadata.labels.as_ref()?.get(labels::NODE_SET)?;
+    Some(engine::Key::new(revision.metadata.namespace.as_deref()?, set).to_string())
 }

@@ -1,0 +1,278 @@
+//! Carries out a plan: in its order, what is of one kind in batches of 1, 2, 4, ... that are sent at the same time.
+
+use std::collections::HashSet;
+use std::mem::{Discriminant, discriminant};
+use std::time::Duration;
+
+use engine::Key;
+use futures::{FutureExt as _, StreamExt as _, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource as _;
+use nodeset::{Action, Plan};
+
+use super::gather::Seen;
+use super::last_look::Looked;
+use super::memory::Memory;
+use super::{Error, WorkerSet, events, ownership};
+use crate::context::Context;
+
+/// Calls that are sent at the same time.
+const PARALLEL: usize = 32;
+/// A batch is no longer than this: before each one Slurm is looked at once more where that is needed.
+const LONGEST_BATCH: usize = 128;
+/// When something was not as it was seen, the caches will tell; this is for the case that they already have.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What came of one action.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It is done.
+    Done,
+    /// Something is not as it was seen, or Slurm says otherwise than before: look again.
+    Again,
+    /// Nothing else of the plan holds any more.
+    Replan,
+}
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// The first thing that did not work.
+    pub(super) error: Option<Error>,
+    /// Kinds of actions of which at least one was done.
+    done: HashSet<&'static str>,
+    /// Look again after this time.
+    pub(super) again: Option<Duration>,
+}
+
+impl Done {
+    /// Whether something was done that the caches will tell of.
+    pub(super) fn changed_objects(&self) -> bool {
+        self.done.iter().any(|kind| !SLURM_ACTIONS.contains(kind))
+    }
+
+    /// Whether something was changed in Slurm.
+    pub(super) fn changed_slurm(&self) -> bool {
+        self.done.iter().any(|kind| SLURM_ACTIONS.contains(kind))
+    }
+
+    /// Whether the set has lost our finalizer, and so may be gone.
+    pub(super) fn let_go(&self) -> bool {
+        self.done.contains("RemoveFinalizer")
+    }
+}
+
+const SLURM_ACTIONS: [&str; 4] = ["Drain", "Undrain", "SetComment", "DeleteSlurmNode"];
+
+/// One plan and all that is needed to carry it out.
+pub(super) struct Execution<'a, S> {
+    pub(super) context: &'a Context,
+    pub(super) set: &'a S,
+    pub(super) memory: &'a Memory,
+    pub(super) seen: &'a Seen,
+    pub(super) plan: &'a Plan,
+    pub(super) key: &'a Key,
+    pub(super) uid: &'a str,
+    pub(super) owner: OwnerReference,
+}
+
+impl<'a, S: WorkerSet> Execution<'a, S> {
+    pub(super) fn new(
+        context: &'a Context,
+        set: &'a S,
+        memory: &'a Memory,
+        seen: &'a Seen,
+        plan: &'a Plan,
+        key: &'a Key,
+        uid: &'a str,
+    ) -> Self {
+        let owner = ownership::of_set(set.object());
+        Self { context, set, memory, seen, plan, key, uid, owner }
+    }
+
+    /// Does it all. A failed action holds back the rest of its kind and what needs it; everything else is done.
+    pub(super) async fn run(&self) -> Done {
+        let mut done = Done::default();
+        let mut held: HashSet<Discriminant<Action>> = HashSet::new();
+        let mut rest = self.plan.actions.as_slice();
+        while let Some(first) = rest.first() {
+            let kind = discriminant(first);
+            let length = rest.iter().take_while(|action| discriminant(*action) == kind).count();
+            let (group, tail) = rest.split_at(length);
+            rest = tail;
+            if held.contains(&kind) || !self.may_do(first) {
+                continue;
+            }
+            match self.group(group, &mut done).await {
+                Ok(Step::Done) => {}
+                Ok(Step::Again) => done.again = Some(AGAIN),
+                Ok(Step::Replan) => {
+                    done.again = Some(Duration::ZERO);
+                    return done;
+                }
+                Err(error) => {
+                    events::failed(self.context, self.set.object(), first, &error);
+                    let everything = needed_by_all(first);
+                    held.insert(kind);
+                    // A pod needs its claims.
+                    if matches!(first, Action::CreateClaim { .. })
+                        && let Some(create) = self.find(|action| matches!(action, Action::CreatePod { .. }))
+                    {
+                        held.insert(discriminant(create));
+                    }
+                    done.error.get_or_insert(error);
+                    if everything {
+                        return done;
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    fn find(&self, wanted: impl Fn(&Action) -> bool) -> Option<&Action> {
+        self.plan.actions.iter().find(|action| wanted(action))
+    }
+
+    /// Whether actions of this kind are to be done at all now.
+    fn may_do(&self, action: &Action) -> bool {
+        match action {
+            Action::CreatePod { .. } | Action::CreateClaim { .. } => self.set.not_yet().is_none(),
+            // A plan for the end of the cluster does not end the set.
+            Action::RemoveFinalizer => self.set.object().meta().deletion_timestamp.is_some(),
+            _ => true,
+        }
+    }
+
+    async fn group(&self, group: &[Action], done: &mut Done) -> Result<Step, Error> {
+        let (mut from, mut size, mut again) = (0, 1, false);
+        while from < group.len() {
+            let to = from.saturating_add(size).min(group.len());
+            let batch = group.get(from..to).unwrap_or_default();
+            let looked = self.look(batch).await;
+            let results: Vec<(usize, Result<Step, Error>)> = stream::iter(0..batch.len())
+                .map(|at| {
+                    let looked = &looked;
+                    async move { (at, self.one(batch.get(at), looked).await) }.boxed()
+                })
+                .buffer_unordered(PARALLEL)
+                .collect()
+                .await;
+            let mut failed = None;
+            let mut told = Vec::new();
+            for (at, result) in results {
+                match result {
+                    Ok(Step::Done) => told.extend(batch.get(at)),
+                    Ok(Step::Again) => again = true,
+                    Ok(Step::Replan) => return Ok(Step::Replan),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            if !told.is_empty() {
+                done.done.insert(batch.first().map_or("", Action::kind));
+                events::done(self.context, self.set.object(), &told);
+            }
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            from = to;
+            size = size.saturating_mul(2).min(LONGEST_BATCH);
+        }
+        Ok(if again { Step::Again } else { Step::Done })
+    }
+
+    async fn one(&self, action: Option<&Action>, looked: &Looked) -> Result<Step, Error> {
+        let Some(action) = action else { return Ok(Step::Done) };
+        match action {
+            Action::AddFinalizer => self.add_finalizer().await,
+            Action::AdoptRevision { name, uid } => self.adopt_revision(name, uid).await,
+            Action::CreateRevision { name, hash, number } => self.create_revision(name, hash, *number).await,
+            Action::RenumberRevision { name, uid, number } => {
+                self.renumber_revision(name, uid, *number).await
+            }
+            Action::AdoptPod { pod } => self.adopt_pod(pod).await,
+            Action::ReleasePod { pod } => self.release_pod(pod).await,
+            Action::RepairPod { pod } => self.repair_pod(pod).await,
+            Action::CreateClaim { name, template, ordinal, owner } => {
+                self.create_claim(name, template, *ordinal, owner).await
+            }
+            Action::SetClaimOwner { name, uid, owner } => self.own_claim(name, uid, owner).await,
+            Action::Undrain { node, reason, .. } => self.undrain(node, reason).await,
+            Action::CreatePod { name, ordinal, node, revision, protected } => {
+                self.create_pod(name, *ordinal, node, revision, *protected).await
+            }
+            Action::Drain { node, reason, .. } => self.drain(node, reason).await,
+            Action::SetComment { node, comment } => self.comment(node, comment).await,
+            Action::MarkPod { pod, marks } => self.mark_pod(pod, marks).await,
+            Action::PatchImages { pod, node, images, revision, proof } => {
+                match self.permits(*proof, &pod.name, node, looked).await {
+                    Ok(()) => self.patch_images(pod, images, revision).await,
+                    Err(why) => Ok(self.stopped(&pod.name, &why)),
+                }
+            }
+            Action::DeletePod { pod, node, proof, .. } => {
+                match self.permits(*proof, &pod.name, node, looked).await {
+                    Ok(()) => self.delete_pod(pod).await,
+                    Err(why) => Ok(self.stopped(&pod.name, &why)),
+                }
+            }
+            Action::DeleteSlurmNode { node } => self.delete_slurm_node(node).await,
+            Action::DeleteRevision { name, uid } => self.delete_revision(name, uid).await,
+            Action::RemoveFinalizer => self.remove_finalizer().await,
+        }
+    }
+
+    /// The last look did not say what the plan was made with.
+    fn stopped(&self, pod: &str, why: &str) -> Step {
+        tracing::info!(pod, why, "the last look at Slurm stopped the change of a pod");
+        Step::Again
+    }
+
+    async fn add_finalizer(&self) -> Result<Step, Error> {
+        let name = self.set.finalizer();
+        match engine::finalizer::add(&self.context.client, self.set.object(), name).await {
+            Ok(_) => Ok(Step::Done),
+            // Somebody changed the set; what was planned may not be what is wanted any more.
+            Err(error) if is_conflict(&error) => Ok(Step::Replan),
+            Err(error) => Err(Error::call(format!("the finalizer {name} could not be added"), error)),
+        }
+    }
+
+    async fn remove_finalizer(&self) -> Result<Step, Error> {
+        let name = self.set.finalizer();
+        match engine::finalizer::remove(&self.context.client, self.set.object(), name).await {
+            Ok(_) => Ok(Step::Done),
+            Err(error) if is_conflict(&error) => Ok(Step::Again),
+            Err(error) => Err(Error::call(format!("the finalizer {name} could not be removed"), error)),
+        }
+    }
+
+    /// What came of a patch: `wrote` is told the version that it gave.
+    pub(super) fn patched(
+        &self,
+        result: Result<Option<String>, kube::Error>,
+        what: impl FnOnce() -> String,
+        wrote: impl FnOnce(&str),
+    ) -> Result<Step, Error> {
+        match result {
+            Ok(Some(version)) => {
+                wrote(&version);
+                Ok(Step::Done)
+            }
+            // Gone, or another one by now.
+            Ok(None) => Ok(Step::Again),
+            Err(error) if is_conflict(&error) => Ok(Step::Again),
+            Err(error) => Err(Error::call(what(), error)),
+        }
+    }
+}
+
+/// Whether the object is there already, or is not as it was seen.
+pub(super) fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409)
+}
+
+/// Without these nothing else may be done.
+const fn needed_by_all(action: &Action) -> bool {
+    matches!(action, Action::AddFinalizer | Action::CreateRevision { .. } | Action::RenumberRevision { .. })
+}

@@ -1,0 +1,153 @@
+//! What is remembered of a set between two looks. All of it can be found out again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use engine::view::{PodView, RevisionView};
+use kube::ResourceExt as _;
+use nodeset::{Content, Problem, UnixTime, Wait};
+use parking_lot::Mutex;
+use slurm_client::WatchGuard;
+
+use crate::slurm_links::Link;
+
+/// A pod that no cache holds is believed to be there for so long; then its name is tried again.
+pub(super) const UNSEEN: Duration = Duration::from_secs(30);
+
+/// What is remembered of a set.
+#[derive(Default)]
+pub(super) struct Memory {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Contents of revisions by their uid; they never change.
+    contents: HashMap<String, Arc<Content>>,
+    /// Pods that have names of ours and that no cache holds.
+    unseen: HashMap<String, (Instant, Arc<PodView>)>,
+    /// How often the name of a revision was taken.
+    collisions: u32,
+    /// What users have been told already.
+    problems: BTreeSet<Problem>,
+    /// Since when pods wait to leave.
+    waits: BTreeMap<String, UnixTime>,
+    /// While it is there, Slurm is read often.
+    guard: Option<(Arc<Link>, WatchGuard)>,
+}
+
+impl Memory {
+    pub(super) fn collisions(&self) -> u32 {
+        self.inner.lock().collisions
+    }
+
+    /// The name of a revision was taken, with this many collisions.
+    pub(super) fn collided(&self, before: u32) {
+        let mut inner = self.inner.lock();
+        inner.collisions = inner.collisions.max(before.saturating_add(1));
+    }
+
+    /// The content of a revision, made once.
+    pub(super) fn content(&self, revision: &RevisionView, make: impl FnOnce() -> Content) -> Arc<Content> {
+        let uid = revision.uid().unwrap_or_default();
+        let mut inner = self.inner.lock();
+        Arc::clone(inner.contents.entry(uid).or_insert_with(|| Arc::new(make())))
+    }
+
+    /// Forgets contents of other revisions.
+    pub(super) fn keep_contents(&self, revisions: &[Arc<RevisionView>]) {
+        let uids: HashSet<String> = revisions.iter().filter_map(|revision| revision.uid()).collect();
+        self.inner.lock().contents.retain(|uid, _| uids.contains(uid));
+    }
+
+    /// A pod has a name that we want, and no cache holds it.
+    pub(super) fn found(&self, pod: PodView) {
+        self.inner.lock().unseen.insert(pod.name_any(), (Instant::now(), Arc::new(pod)));
+    }
+
+    /// It is not as it was.
+    pub(super) fn forget_pod(&self, name: &str) {
+        self.inner.lock().unseen.remove(name);
+    }
+
+    /// The pods that no cache holds.
+    pub(super) fn unseen(&self) -> Vec<Arc<PodView>> {
+        let mut inner = self.inner.lock();
+        inner.unseen.retain(|_, (since, _)| since.elapsed() < UNSEEN);
+        inner.unseen.values().map(|(_, pod)| Arc::clone(pod)).collect()
+    }
+
+    /// How long it takes until the first of them is looked at again.
+    pub(super) fn unseen_for(&self) -> Option<Duration> {
+        let inner = self.inner.lock();
+        inner.unseen.values().map(|(since, _)| UNSEEN.saturating_sub(since.elapsed())).min()
+    }
+
+    /// The problems that nobody was told of yet.
+    pub(super) fn news(&self, problems: &[Problem]) -> Vec<Problem> {
+        let now: BTreeSet<Problem> = problems.iter().cloned().collect();
+        let mut inner = self.inner.lock();
+        let new = now.difference(&inner.problems).cloned().collect();
+        inner.problems = now;
+        new
+    }
+
+    /// Notes who waits. Returns since when the one does that has waited longest.
+    pub(super) fn waiting(&self, waits: &[Wait], now: UnixTime) -> Option<UnixTime> {
+        let mut inner = self.inner.lock();
+        let before = std::mem::take(&mut inner.waits);
+        inner.waits = waits
+            .iter()
+            .map(|wait| (wait.pod.clone(), before.get(&wait.pod).copied().unwrap_or(now)))
+            .collect();
+        inner.waits.values().min().copied()
+    }
+
+    /// Has Slurm read often, or not.
+    pub(super) fn watch(&self, link: Option<&Arc<Link>>, closely: bool) {
+        let mut inner = self.inner.lock();
+        match link.filter(|_| closely) {
+            None => inner.guard = None,
+            Some(link) => {
+                let same = inner.guard.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, link));
+                if !same {
+                    inner.guard = Some((Arc::clone(link), link.watch_closely()));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeset::Cause;
+
+    use super::*;
+
+    #[test]
+    fn users_are_told_of_a_problem_once_and_again_when_it_comes_back() {
+        let memory = Memory::default();
+        let problem = Problem { reason: "NameTaken", message: "w-0".into() };
+        assert_eq!(memory.news(std::slice::from_ref(&problem)).len(), 1);
+        assert!(memory.news(std::slice::from_ref(&problem)).is_empty());
+        assert!(memory.news(&[]).is_empty());
+        assert_eq!(memory.news(std::slice::from_ref(&problem)).len(), 1);
+    }
+
+    #[test]
+    fn a_wait_has_the_age_of_its_beginning() {
+        let memory = Memory::default();
+        let wait = |pod: &str| Wait {
+            pod: pod.into(),
+            node: pod.into(),
+            cause: Cause::ScaleIn,
+            why: String::new(),
+            until: None,
+        };
+        assert_eq!(memory.waiting(&[wait("a")], UnixTime(10)), Some(UnixTime(10)));
+        assert_eq!(memory.waiting(&[wait("a"), wait("b")], UnixTime(20)), Some(UnixTime(10)));
+        assert_eq!(memory.waiting(&[wait("b")], UnixTime(30)), Some(UnixTime(20)));
+        assert_eq!(memory.waiting(&[], UnixTime(40)), None);
+    }
+}

@@ -1,0 +1,158 @@
+//! One look at one set: gather, plan, execute, tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::apply::Owner;
+use engine::controller::Wake;
+use engine::{Key, status};
+use kube::{Resource as _, ResourceExt as _};
+use parking_lot::Mutex;
+
+use super::execute::{Done, Execution};
+use super::gather::{Seen, SeenSlurm};
+use super::memory::Memory;
+use super::{Error, Outcome, WorkerSet, budget, events};
+use crate::context::Context;
+
+/// After a change in Slurm, and until its next answer, nothing is planned.
+const SLURM_SOON: Duration = Duration::from_secs(1);
+/// An answer that is so old although nothing fails is not waited for any longer.
+const SLURM_LATE: Duration = Duration::from_secs(15);
+/// How often agents are asked while a set ends without its cluster.
+const AGENTS: Duration = Duration::from_secs(5);
+
+/// The sets of workers of one controller.
+pub struct Workers {
+    context: Arc<Context>,
+    controller: &'static str,
+    memories: Mutex<HashMap<Key, Arc<Memory>>>,
+}
+
+impl Workers {
+    /// For the controller of this name.
+    pub fn new(context: Arc<Context>, controller: &'static str) -> Self {
+        Self { context, controller, memories: Mutex::default() }
+    }
+
+    /// Forgets a set that is gone.
+    pub fn forget(&self, key: &Key) {
+        self.memories.lock().remove(key);
+        self.context.worker_metrics.forget(self.controller, key);
+    }
+
+    fn memory(&self, key: &Key) -> Arc<Memory> {
+        Arc::clone(self.memories.lock().entry(key.clone()).or_default())
+    }
+
+    /// Whether what is known of the set is older than what we did.
+    fn awaits<S: WorkerSet>(&self, set: &S, uid: &str) -> bool {
+        self.context.caches.awaits(uid)
+            || set.cache().awaits(uid)
+            || set.pods().awaits(uid)
+            || set.revision_cache().awaits(uid)
+    }
+
+    /// Brings a set one step nearer to what its user asks for, and tells how it stands.
+    pub async fn sync<S: WorkerSet>(&self, set: &S) -> Result<Wake, Error> {
+        let object = set.object();
+        let (key, Some(owner)) = (Key::of(object), Owner::of(object)) else { return Ok(Wake::OnChange) };
+        if self.awaits(set, owner.uid()) {
+            tracing::debug!("waiting for our own writes to come back");
+            return Ok(Wake::OnChange);
+        }
+        let memory = self.memory(&key);
+        let seen = Seen::gather(&self.context.caches, set, &memory).await;
+        if awaits_slurm(&seen) {
+            tracing::debug!("waiting for Slurm's answer after our own change");
+            return Ok(Wake::After(SLURM_SOON));
+        }
+        let applied = self.apply(set, &owner).await;
+        let plan = nodeset::plan(&seen.facts(set, &memory));
+        let oldest = memory.waiting(&plan.waits, seen.now());
+        self.context.worker_metrics.note(self.controller, &key, &plan, oldest);
+        events::problems(&self.context, object, &memory.news(&plan.problems));
+        let done =
+            Execution::new(&self.context, set, &memory, &seen, &plan, &key, owner.uid()).run().await;
+        memory.watch(seen.slurm.link(), plan.watch_slurm || done.changed_slurm());
+        if done.let_go() {
+            self.context.applier.forget(owner.uid());
+            return done.error.map_or(Ok(Wake::OnChange), Err);
+        }
+        let failed = applied.as_ref().err().or(done.error.as_ref()).map(|error| engine::error::chain(error));
+        // What was written comes back and wakes us; a status in between would only flap.
+        let settles = failed.is_none() && done.changed_objects() && plan.look_again != Some(Duration::ZERO);
+        let told = if settles && is_shown(set) {
+            Ok(())
+        } else {
+            let pods = seen.own_pods(owner.uid());
+            let outcome = Outcome { plan: &plan, pods: &pods, failed: failed.as_deref(), now: seen.now };
+            self.tell(set, &outcome, owner.uid()).await
+        };
+        let wake = wake(set, &seen, &plan, &done, &memory);
+        applied?;
+        done.error.map_or(Ok(()), Err)?;
+        told?;
+        Ok(wake)
+    }
+
+    /// Brings about what the set has besides its pods.
+    async fn apply<S: WorkerSet>(&self, set: &S, owner: &Owner) -> Result<(), Error> {
+        if set.object().meta().deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let mut objects = set.objects()?;
+        let wanted = set.set();
+        if wanted.protect {
+            objects.push(budget::desired(wanted.namespace, wanted.name, set.keys(), set.selector())?);
+        }
+        drop(wanted);
+        Ok(self.context.applier.apply(owner, objects).await.into_result()?)
+    }
+
+    async fn tell<S: WorkerSet>(&self, set: &S, outcome: &Outcome<'_>, uid: &str) -> Result<(), Error> {
+        let (object, next) = (set.object(), set.status(outcome));
+        let written =
+            status::write(&self.context.client, crate::MANAGER, object, set.current_status(), &next).await;
+        match written {
+            Ok(Some(version)) => set.cache().wrote(Key::of(object), &version, uid),
+            Ok(None) => {}
+            // It has just gone.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => return Err(Error::Status(error)),
+        }
+        Ok(())
+    }
+}
+
+/// Whether the last answer is from before our own last change, and the next is on its way.
+fn awaits_slurm(seen: &Seen) -> bool {
+    match &seen.slurm {
+        SeenSlurm::Answer { snapshot, not_before, .. } => {
+            snapshot.asked() < *not_before && snapshot.age() < SLURM_LATE
+        }
+        SeenSlurm::NoCluster | SeenSlurm::Silent(_) => false,
+    }
+}
+
+/// Whether users see a status already.
+fn is_shown<S: WorkerSet>(set: &S) -> bool {
+    set.current_status().is_some()
+}
+
+/// When to look again without being woken.
+fn wake<S: WorkerSet>(
+    set: &S,
+    seen: &Seen,
+    plan: &nodeset::Plan,
+    done: &Done,
+    memory: &Memory,
+) -> Wake {
+    // A plan that makes only a part of the pods wants to go on at once; not while none can be made.
+    let planned = plan.look_again.filter(|time| !(time.is_zero() && set.not_yet().is_some()));
+    let slurm = done.changed_slurm().then_some(SLURM_SOON);
+    let agents = (matches!(seen.slurm, SeenSlurm::NoCluster) && !plan.waits.is_empty()).then_some(AGENTS);
+    let all = [planned, done.again, slurm, agents, memory.unseen_for()];
+    all.into_iter().flatten().min().map_or(Wake::OnChange, Wake::After)
+}
