@@ -113,7 +113,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts all watches. What belongs to another group is not watched, and stays empty.
+    /// Starts all watches. What only another group needs is not watched, and stays empty.
     pub fn start(
         client: &Client,
         scope: &Scope,
@@ -123,11 +123,17 @@ impl Caches {
     ) -> Self {
         // In no namespace there is nothing to watch, and nothing to wait for.
         let served = |served: bool| if served { scope.clone() } else { Scope::Namespaces(Vec::new()) };
+        let (both, slinky, scope) = (scope, served(groups.slinky), &served(groups.nebius));
         let ours = format!("{MANAGED_BY_LABEL}={}", crate::MANAGER);
         let kinds = OptionalKinds::start(client, overrides, stop);
         macro_rules! all {
             () => {
                 Cache::start(client, Selection::all(scope.clone()), stop)
+            };
+        }
+        macro_rules! both {
+            () => {
+                Cache::start(client, Selection::all(both.clone()), stop)
             };
         }
         macro_rules! ours {
@@ -147,31 +153,31 @@ impl Caches {
         let revisions = Selection::all(scope.clone())
             .with_labels(&ours)
             .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
-        let slinky_clusters = Selection::all(served(groups.slinky)).with_index(BY_SECRET, secret_of_cluster);
-        let slinky_pods = Selection::all(served(groups.slinky))
+        let slinky_clusters = Selection::all(slinky.clone()).with_index(BY_SECRET, secret_of_cluster);
+        let slinky_pods = Selection::all(slinky.clone())
             .with_labels(keys::POD_NAME)
             .with_index(BY_NODE, node_of_pod);
-        let slinky_revisions = Selection::all(served(groups.slinky)).with_labels(keys::HASH);
+        let slinky_revisions = Selection::all(slinky.clone()).with_labels(keys::HASH);
         Self {
-            clusters: Cache::start(client, Selection::all(served(groups.nebius)), stop),
-            node_sets: Cache::start(client, Selection::all(served(groups.nebius)), stop),
+            clusters: all!(),
+            node_sets: all!(),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
-            slinky_node_sets: Cache::start(client, Selection::all(served(groups.slinky)), stop),
+            slinky_node_sets: Cache::start(client, Selection::all(slinky), stop),
             slinky_pods: Cache::start(client, slinky_pods, stop),
             slinky_revisions: Cache::start(client, slinky_revisions, stop),
             pods: Cache::start(client, pods, stop),
             nodes: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
             namespaces: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
             revisions: Cache::start(client, revisions, stop),
-            claims: all!(),
-            secrets: all!(),
+            claims: both!(),
+            secrets: both!(),
             config_maps: all!(),
             services: ours!(),
             service_accounts: ours!(),
             roles: ours!(),
             role_bindings: ours!(),
             jobs: ours!(),
-            budgets: ours!(),
+            budgets: Cache::start(client, Selection::all(both.clone()).with_labels(&ours), stop),
             stateful_sets: ours!(),
             deployments: ours!(),
             mariadbs: optional!(MariaDb),

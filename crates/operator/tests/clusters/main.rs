@@ -3,6 +3,7 @@
 mod bad_input;
 mod creation;
 mod place;
+mod slinky_cluster;
 mod slinky_sets;
 mod sweeps;
 mod with_slurm;
