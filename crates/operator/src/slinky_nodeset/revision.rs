@@ -127,11 +127,13 @@ fn settle_amount(value: &mut Value) {
     }
 }
 
+/// One, in billionths.
+const ONE: i128 = 1_000_000_000;
+
 /// An amount in billionths, rounded up as Go does; none if it is no amount, or one beyond all measure.
 fn nanos(text: &str) -> Option<i128> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    const ONE: i128 = 1_000_000_000;
     let factor = match suffix {
         "n" => 1,
         "u" => 1000,

@@ -7,15 +7,17 @@ use api::slinky::{self, NodeSet};
 use engine::Key;
 use engine::cache::Change;
 use engine::controller::Controller;
-use engine::view::Guarded;
+use engine::view::{Guarded, MetaView, NodeView};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
 use nodeset::Api;
 
-use super::{claim, spec, strays};
-use crate::caches::Caches;
+use super::{claim, keys, spec, strays};
+use crate::caches::{BY_NODE, Caches};
 use crate::context::Context;
+use crate::owner::annotation;
 use crate::worker_pods::is_forced;
-use crate::workers;
 
 /// Wakes sets when something of theirs changes.
 pub fn watch(controller: &Controller, context: &Context) {
@@ -40,6 +42,31 @@ pub fn watch(controller: &Controller, context: &Context) {
         }
         sets_of_cluster(&known, &change.key)
     });
+    // A node that is cordoned drains its workers, and one that is gone sets them free.
+    let known = caches.clone();
+    controller.watch(&caches.nodes, move |change| {
+        let matters = |node: &Option<Arc<NodeView>>| {
+            node.as_ref().map(|node| {
+                let reason = annotation(&**node, keys::NODE_CORDON_REASON).map(str::to_owned);
+                (node.spec.unschedulable, reason)
+            })
+        };
+        if matters(&change.before) == matters(&change.after) {
+            return Vec::new();
+        }
+        let pods = known.slinky_pods.by_index(BY_NODE, &change.key.name);
+        pods.iter().flat_map(|pod| owners_of(&**pod)).collect()
+    });
+    let known = caches.clone();
+    controller.watch(&caches.namespaces, move |change| {
+        let matters = |namespace: &Option<Arc<MetaView<Namespace>>>| {
+            namespace.as_ref().map(|it| (it.metadata.deletion_timestamp.is_some(), is_forced(&**it)))
+        };
+        if matters(&change.before) == matters(&change.after) {
+            return Vec::new();
+        }
+        sets_in(&known, &change.key.name, |_| true)
+    });
     let (known, waker) = (caches.clone(), controller.waker());
     context.links.subscribe(move |link, _| {
         if link.api == Api::Slinky {
@@ -50,15 +77,19 @@ pub fn watch(controller: &Controller, context: &Context) {
 
 /// The sets that own an object, or did.
 fn owners<V: Resource>(change: &Change<V>) -> BTreeSet<Key> {
-    let of = |object: &Arc<V>| object.meta().owner_references.iter().flatten().filter_map(set_named_by).collect::<Vec<_>>();
-    let names = change.before.iter().chain(&change.after).flat_map(of);
-    names.map(|name| Key::new(&change.key.namespace, &name)).collect()
+    change.before.iter().chain(&change.after).flat_map(|object| owners_of(&**object)).collect()
 }
 
-fn set_named_by(owner: &k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference) -> Option<String> {
-    let group = owner.api_version.split_once('/').map(|(group, _)| group);
-    let is_set = group == Some(api::slinky::GROUP) && owner.kind == NodeSet::kind(&());
-    is_set.then(|| owner.name.clone())
+/// The sets that own an object.
+fn owners_of(object: &impl Resource) -> Vec<Key> {
+    let meta = object.meta();
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let is_set = |owner: &&OwnerReference| {
+        let group = owner.api_version.split_once('/').map(|(group, _)| group);
+        group == Some(slinky::GROUP) && owner.kind == NodeSet::kind(&())
+    };
+    let owners = meta.owner_references.iter().flatten().filter(is_set);
+    owners.map(|owner| Key::new(namespace, &owner.name)).collect()
 }
 
 /// The sets that would give a claim this name.
