@@ -34,5 +34,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
     let strays = memory.strays.find(&context.client, set, &selector).await;
     let strays = strays.map_err(|error| Error::call("pods to adopt cannot be looked for", error))?;
     let connection = memory.links.connection(context, set);
-    memory.workers.sync(&SlinkySet::new(&context.caches, set, selector, connection, strays)).await
+    let looked = SlinkySet::new(&context.caches, set, selector, connection, strays);
+    let wake = memory.workers.sync(&looked).await?;
+    Ok(memory.links.sooner(&key, wake))
 }
