@@ -44,7 +44,7 @@ fn facts(workers: usize) -> Result<Facts> {
         Ok(WorkerFacts { line: Some(line.clone()), address, ..WorkerFacts::new(node) })
     };
     let workers = (0..workers).map(worker).collect::<Result<_>>()?;
-    let gpu = NodeSetFacts { gpu: true, workers, ..NodeSetFacts::default() };
+    let gpu = NodeSetFacts { gpu: true, workers };
     Ok(Facts { node_sets: [("gpu".to_owned(), gpu)].into(), ..Facts::default() })
 }
 

@@ -103,6 +103,18 @@ pub fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes rights to a directory away from others: exactly this mode is left.
+///
+/// # Errors
+///
+/// The mode cannot be changed.
+pub fn restrict(directory: &Path, mode: u32) -> io::Result<()> {
+    if fs::metadata(directory)?.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    fs::set_permissions(directory, Permissions::from_mode(mode))
+}
+
 /// Writes a file in one step: with its owner and mode from the first moment, and never half.
 ///
 /// # Errors

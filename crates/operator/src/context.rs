@@ -15,6 +15,7 @@ use slurm::Secret;
 
 use crate::caches::Caches;
 use crate::slurm_links::SlurmLinks;
+use crate::workers::WorkerMetrics;
 
 /// The version of a Secret, and a value that it then had.
 type SecretValue = (String, Option<Secret>);
@@ -33,6 +34,8 @@ pub struct Context {
     pub defaults: Defaults,
     /// The links to the Slurm of the clusters.
     pub links: SlurmLinks,
+    /// What is counted of sets of workers.
+    pub worker_metrics: WorkerMetrics,
     /// Values of Secrets that were read, by Secret and key in it.
     secret_values: Mutex<HashMap<(Key, String), SecretValue>>,
 }
@@ -45,10 +48,20 @@ impl Context {
         events: Events,
         defaults: Defaults,
         links: SlurmLinks,
+        worker_metrics: WorkerMetrics,
     ) -> Arc<Self> {
         let applier = caches.applier(&client);
         links.follow(&caches);
-        Arc::new(Self { client, caches, applier, events, defaults, links, secret_values: Mutex::default() })
+        Arc::new(Self {
+            client,
+            caches,
+            applier,
+            events,
+            defaults,
+            links,
+            worker_metrics,
+            secret_values: Mutex::default(),
+        })
     }
 
     /// A value of a Secret; none if the Secret is not there, or has no such key. It is read again only when the Secret has

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::caches::{Caches, Groups};
 use crate::context::Context;
 use crate::slurm_links::SlurmLinks;
+use crate::workers::WorkerMetrics;
 use crate::{nodeset, slinky_cluster, slinky_nodeset, slurmcluster};
 
 /// The controllers that are built.
@@ -43,6 +44,8 @@ pub struct Setup {
     pub identity: String,
     /// Where results are counted.
     pub metrics: ReconcileMetrics,
+    /// What is counted of sets of workers.
+    pub worker_metrics: WorkerMetrics,
     /// Where the last result of each object is kept.
     pub results: Results,
 }
@@ -60,6 +63,7 @@ impl Setup {
             links: SlurmLinks::default(),
             identity: "soperator".into(),
             metrics: ReconcileMetrics::default(),
+            worker_metrics: WorkerMetrics::default(),
             results: Results::default(),
         }
     }
@@ -118,9 +122,10 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), NotFilled> {
     let caches = Caches::start(&client, &setup.scope, Groups::of(&setup.controllers), setup.overrides, &stop);
-    let filled = tokio::time::timeout(setup.patience, caches.ready());
+    let all = async { tokio::join!(caches.ready(), caches.ready_beyond_namespaces()) };
+    let filled = tokio::time::timeout(setup.patience, all);
     match stop.run_until_cancelled(filled).await {
-        Some(Ok(())) => tracing::info!("caches are filled"),
+        Some(Ok(_)) => tracing::info!("caches are filled"),
         Some(Err(_)) => return Err(NotFilled(setup.patience)),
         None => return Ok(()),
     }
@@ -131,7 +136,7 @@ pub async fn run(
     }
     let events = Events::start(client.clone(), crate::MANAGER, &setup.identity);
     let options = BUILT.map(|name| setup.runs(name).then(|| setup.options(name)));
-    let context = Context::new(client, caches, events, setup.defaults, setup.links);
+    let context = Context::new(client, caches, events, setup.defaults, setup.links, setup.worker_metrics);
     let mut tasks = JoinSet::new();
     for options in options.into_iter().flatten() {
         let (context, stop) = (Arc::clone(&context), stop.clone());

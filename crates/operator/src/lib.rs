@@ -15,6 +15,7 @@ pub mod slinky_nodeset;
 pub mod slurm_links;
 pub mod slurmcluster;
 pub mod worker_pods;
+pub mod workers;
 
 pub use run::{RunError, run};
 

@@ -38,14 +38,26 @@ pub enum Parent {
     Cluster(Key),
     /// It names none, and so many are in its namespace: none, or more than one.
     Unclear(usize),
+    /// Its spec and its annotation name different ones.
+    Disagreement {
+        /// `spec.clusterName`.
+        spec: String,
+        /// The annotation.
+        annotation: String,
+    },
 }
 
 /// The cluster that a NodeSet names by its spec or its annotation, or else the only one in its namespace.
 pub fn parent_of(caches: &Caches, set: &NodeSet) -> Parent {
     let namespace = set.meta().namespace.as_deref().unwrap_or_default();
-    let named = set.spec.cluster_name.as_deref().or_else(|| annotation(set, labels::PARENTAL_CLUSTER));
-    if let Some(name) = named.filter(|name| !name.is_empty()) {
-        return Parent::Cluster(Key::new(namespace, name));
+    let spec = set.spec.cluster_name.as_deref().filter(|name| !name.is_empty());
+    let marked = annotation(set, labels::PARENTAL_CLUSTER).filter(|name| !name.is_empty());
+    match (spec, marked) {
+        (Some(spec), Some(marked)) if spec != marked => {
+            return Parent::Disagreement { spec: spec.into(), annotation: marked.into() };
+        }
+        (Some(name), _) | (None, Some(name)) => return Parent::Cluster(Key::new(namespace, name)),
+        (None, None) => {}
     }
     let clusters: Vec<Key> = caches
         .clusters

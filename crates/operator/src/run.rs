@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::admission::webhooks;
 use crate::controllers::{self, NotFilled, Setup};
+use crate::workers::WorkerMetrics;
 
 /// The field manager of what admission writes: its certificate, and the caBundle of the webhooks.
 const MANAGER: &str = "soperator";
@@ -149,6 +150,7 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
     };
     let setup = Setup {
         metrics: metrics.reconciles.clone(),
+        worker_metrics: metrics.workers.clone(),
         results: results.clone(),
         ..Setup::of(settings, &identity)
     };
@@ -276,6 +278,7 @@ struct Metrics {
     calls: CallMetrics,
     admission: AdmissionMetrics,
     reconciles: ReconcileMetrics,
+    workers: WorkerMetrics,
     leader: Gauge,
 }
 
@@ -285,6 +288,7 @@ impl Metrics {
         self.calls.register(&mut registry);
         self.admission.register(&mut registry);
         self.reconciles.register(&mut registry);
+        self.workers.register(&mut registry);
         registry.register("leader", "Whether this process is the one that works", self.leader.clone());
         Arc::new(registry)
     }

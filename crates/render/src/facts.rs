@@ -39,10 +39,8 @@ pub struct Facts {
 /// A NodeSet of the cluster and its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeSetFacts {
-    /// Whether its workers have GPUs.
+    /// Whether its workers have GPUs, or a pod of it was made with them (annotation [`crate::labels::GPUS`]).
     pub gpu: bool,
-    /// Lines for gres.conf (`nodeConfig.gresConfig`).
-    pub gres_config: Vec<String>,
     /// Its pods, whatever they do, in the order of their ordinals.
     pub workers: Vec<WorkerFacts>,
 }
@@ -56,6 +54,9 @@ pub struct WorkerFacts {
     /// [`crate::labels::NODE_LINE`] (read by `slurm::conf::user_pairs`): a line changes only when its pod does. `None`: the
     /// node registers itself and has no line.
     pub line: Option<Vec<(Key, Value)>>,
+    /// What stands behind `NodeName=` in gres.conf: the lines of the annotation [`crate::labels::GRES_LINES`]. They are the pod's,
+    /// as those of slurm.conf are: Slurm fails the jobs of a node whose GRES change.
+    pub gres: Vec<String>,
     /// The address of the pod, once it has one. A node with a line gets it only then: slurmctld waits 10 s for each name that it
     /// cannot resolve, and forgets the node.
     pub address: Option<IpAddr>,
@@ -69,7 +70,7 @@ impl WorkerFacts {
     /// A pod that was just made, of a node that registers itself.
     #[must_use]
     pub const fn new(node: NodeName) -> Self {
-        Self { node, line: None, address: None, registered: false }
+        Self { node, line: None, gres: Vec::new(), address: None, registered: false }
     }
 
     /// Whether slurm.conf has a line for the node.

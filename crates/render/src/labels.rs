@@ -72,6 +72,11 @@ pub const RESTART_HASH: &str = "slurm.nebius.ai/restart-hash";
 /// Annotation of a worker's pod that has a line in slurm.conf: what stands behind `NodeName=` and its addresses, as it was
 /// when the pod was made.
 pub const NODE_LINE: &str = "slurm.nebius.ai/node-line";
+/// Annotation of a worker's pod: what stands behind `NodeName=` in its lines of gres.conf, one line each, as it was when the
+/// pod was made.
+pub const GRES_LINES: &str = "slurm.nebius.ai/gres-lines";
+/// `true` as an annotation of the pod of a worker that has GPUs.
+pub const GPUS: &str = "slurm.nebius.ai/gpus";
 /// Annotation that tells kubectl which container is meant.
 pub const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 

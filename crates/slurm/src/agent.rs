@@ -155,12 +155,25 @@ pub struct AgentState {
     pub programs: Vec<String>,
     /// slurmctld: its configuration.
     pub config: Option<ConfigState>,
+    /// slurmctld: it does not start, because its state was saved under another id of the cluster than slurmdbd has in its database.
+    /// Somebody has to decide which one counts.
+    pub cluster_mismatch: Option<ClusterMismatch>,
     /// login: sessions of users that are open.
     pub sessions: Option<u32>,
     /// slurmd: job steps that live now, e.g. `17.0` or `17.batch`.
     pub job_steps: Option<Vec<String>>,
     /// Keys of the user's supervisord.conf that mean nothing here.
     pub unsupported: Vec<String>,
+}
+
+/// slurmctld's state and slurmdbd's database are not of one cluster: one of them was lost, or replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterMismatch {
+    /// The file that holds the id of the state. Without it slurmctld takes the id that slurmdbd has.
+    pub file: String,
+    /// What slurmctld said.
+    pub words: String,
 }
 
 /// Which configuration slurmctld runs with.

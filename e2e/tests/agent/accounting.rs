@@ -7,7 +7,10 @@ use slurm::agent::{command, path};
 use crate::for_both_versions;
 use crate::lab::{ACCOUNTING, ACCOUNTING_POD, Container, DATABASE, Lab};
 
-for_both_versions!(jobs_run_before_slurmdbd_is_there_and_are_accounted_later);
+for_both_versions!(
+    jobs_run_before_slurmdbd_is_there_and_are_accounted_later,
+    a_database_that_was_lost_is_told_and_somebody_decides,
+);
 
 const SLURMDBD_CONF: &str = "\
 AuthType=auth/munge
@@ -127,5 +130,50 @@ fn jobs_run_before_slurmdbd_is_there_and_are_accounted_later(version: Version) -
         .wait_until("the first job is still accounted", || accounted(&controller, &before, "COMPLETED"))?;
     let processes = database.exec(&["ls", path::DATABASE])?;
     assert_eq!(processes.trim(), "data", "nothing is left of the installation");
+    Ok(())
+}
+
+fn a_database_that_was_lost_is_told_and_somebody_decides(version: Version) -> Result<()> {
+    let lab = Lab::start(version)?;
+    set_password(&lab, "first", "first")?;
+    lab.mount_conf(ACCOUNTING)?;
+    let database = database(&lab)?;
+    lab.pod(&ACCOUNTING_POD)?;
+    let volumes = [("slurmdbd-configs", "/mnt/slurmdbd-configs")];
+    let slurmdbd = lab.container(&ACCOUNTING_POD, command::SLURMDBD, &[], &volumes)?;
+    slurmdbd.wait_until_ready()?;
+    let controller = lab.controller()?;
+    let worker = lab.worker(&[], &[])?;
+    worker.wait_until_ready()?;
+    controller.wait_until_ready()?;
+    let job = controller.submit("sleep 600")?;
+    controller.wait_for_job(&job, &["RUNNING"])?;
+
+    slurmdbd.stop()?;
+    database.stop()?;
+    lab.machine().exec(&["bash", "-c", "rm -rf /pods/database/spool/*"])?;
+    database.start()?;
+    database.wait_until_ready()?;
+    slurmdbd.start()?;
+    slurmdbd.wait_until_ready()?;
+    controller.stop()?;
+    controller.start()?;
+    controller.wait_for_state("it tells of the mismatch", |state| state.cluster_mismatch.is_some())?;
+    let state = controller.state()?;
+    let mismatch = state.cluster_mismatch.unwrap_or_default();
+    assert_eq!(mismatch.file, "/var/spool/slurmctld/clustername");
+    assert!(mismatch.words.contains("Remove"), "{}", mismatch.words);
+    assert_eq!(state.config.and_then(|config| config.refused), None, "the configuration is not to blame");
+
+    controller.exec(&["rm", &mismatch.file])?;
+    controller.wait_for_state("slurmctld runs", |state| state.running && state.cluster_mismatch.is_none())?;
+    controller.wait_until_ready()?;
+    controller.wait_for_job(&job, &["RUNNING"])?;
+    controller.exec(&["scancel", &job])?;
+    let new = controller.submit("true")?;
+    controller.wait_until("a new job is accounted", || accounted(&controller, &new, "COMPLETED"))?;
+    let mode = lab.machine().exec(&["stat", "--format=%a", "/pods/controller/spool"])?;
+    assert_eq!(mode.trim(), "711", "nobody else may write to the state");
+    assert!(!controller.logs().contains("WORLD WRITABLE"), "{}", controller.logs());
     Ok(())
 }

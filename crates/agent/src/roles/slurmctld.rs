@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use slurm::agent::{ConfigState, path};
+use slurm::agent::{ClusterMismatch, ConfigState, path};
 
 use crate::agent::{Agent, Stopped, TICK};
 use crate::conf_sets::{ConfSets, Refused};
@@ -28,6 +28,12 @@ const OWN_ADDRESS: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(60);
 /// Which cluster the state belongs to. Until it is there, slurmctld has never known slurmdbd.
 const CLUSTER_FILE: &str = "clustername";
+/// How slurmctld calls it when its state and slurmdbd's database are not of one cluster.
+const MISMATCH: &str = "CLUSTER ID MISMATCH";
+/// Others may only pass through to the configuration, which all users of this container read.
+const SPOOL_MODE: u32 = 0o711;
+/// State that lies elsewhere is of no interest to others.
+const STATE_MODE: u32 = 0o700;
 /// There while the cluster was never registered with slurmdbd, and accounting is queued.
 const UNREGISTERED: &str = "soperator-conf/unregistered";
 
@@ -93,8 +99,17 @@ fn state_directory(conf: &Conf) -> &Path {
     Path::new(conf.get("StateSaveLocation").unwrap_or(path::SLURMCTLD_SPOOL))
 }
 
+fn cluster_file(conf: &Conf) -> PathBuf {
+    state_directory(conf).join(CLUSTER_FILE)
+}
+
 fn has_cluster_file(conf: &Conf) -> bool {
-    state_directory(conf).join(CLUSTER_FILE).exists()
+    cluster_file(conf).exists()
+}
+
+/// Whether slurmctld ended because its state is not of the cluster that slurmdbd knows. No configuration is to blame for that.
+fn is_mismatch(words: &str) -> bool {
+    words.contains(MISMATCH)
 }
 
 impl Slurmctld<'_> {
@@ -164,6 +179,10 @@ impl Slurmctld<'_> {
                 Start::Ended(words) => {
                     self.agent
                         .failed(&format!("slurmctld does not start with the configuration {hash}: {words}"));
+                    if is_mismatch(&words) {
+                        self.mismatched(&Conf::of_set(&set), words);
+                        break;
+                    }
                     if hash == given.hash() {
                         why = Some(words);
                     }
@@ -174,6 +193,12 @@ impl Slurmctld<'_> {
         let config = ConfigState { in_use: String::new(), seen: given.hash(), refused: why };
         self.agent.update(|state| state.config = Some(config));
         Ok(())
+    }
+
+    /// Tells that somebody has to decide; each start tries again.
+    fn mismatched(&self, conf: &Conf, words: String) {
+        let file = cluster_file(conf).display().to_string();
+        self.agent.update(|state| state.cluster_mismatch = Some(ClusterMismatch { file, words }));
     }
 
     /// Sends the configuration to nodes that may still have the one from before.
@@ -236,7 +261,7 @@ impl Slurmctld<'_> {
     fn forget_cluster(&self, conf: &Conf) {
         self.agent.say("slurmdbd answers: the cluster is registered, and what was queued is accounted");
         // What is not there need not be forgotten.
-        let _ = fs::remove_file(state_directory(conf).join(CLUSTER_FILE));
+        let _ = fs::remove_file(cluster_file(conf));
         let _ = fs::remove_file(spool(UNREGISTERED));
     }
 
@@ -263,6 +288,7 @@ impl Slurmctld<'_> {
             }
             if self.answers() {
                 self.show();
+                self.agent.update(|state| state.cluster_mismatch = None);
                 return Ok(Start::Up);
             }
             if let Some(conf) = waits_for
@@ -302,6 +328,11 @@ impl Slurmctld<'_> {
             files::make_directory(directory)
                 .and_then(|()| files::give_tree(directory, own))
                 .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;
+            let mode = if directory == Path::new(path::SLURMCTLD_SPOOL) { SPOOL_MODE } else { STATE_MODE };
+            // Some volumes have one mode for all. slurmctld starts nevertheless, and complains.
+            if let Err(error) = files::restrict(directory, mode) {
+                self.agent.say(&format!("cannot take {} away from other users: {error}", directory.display()));
+            }
         }
         if let Some(directory) = conf.get("SlurmctldPidFile").and_then(|file| Path::new(file).parent()) {
             files::make_directory(directory)
@@ -412,7 +443,8 @@ impl Slurmctld<'_> {
             let Some(pid) = self.daemon.pid() else {
                 // The main loop starts it again; its last lines may still be on their way.
                 std::thread::sleep(Duration::from_millis(100));
-                return Ok(Change::Refused(self.daemon.words_since(mark)));
+                let words = self.daemon.words_since(mark);
+                return Ok(if is_mismatch(&words) { Change::NoAnswer(words) } else { Change::Refused(words) });
             };
             if proc::execution(pid).as_deref() != before && self.answers() {
                 self.show();

@@ -197,8 +197,6 @@ impl Caches {
             self.slinky_pods.ready(),
             self.slinky_revisions.ready(),
             self.pods.ready(),
-            self.nodes.ready(),
-            self.namespaces.ready(),
             self.revisions.ready(),
             self.claims.ready(),
             self.secrets.ready(),
@@ -213,6 +211,11 @@ impl Caches {
             self.deployments.ready(),
             self.optional_kinds.ready(),
         );
+    }
+
+    /// The same for what is in no namespace, and what only controllers need: who may see a namespace may not see that.
+    pub async fn ready_beyond_namespaces(&self) {
+        tokio::join!(self.nodes.ready(), self.namespaces.ready());
     }
 
     /// Whether a write on behalf of this owner has not come back yet: what is known is then older than what we did.

@@ -1,97 +1,158 @@
-//! The status of a set: a fold over what was observed. No I/O, and the clock is passed in.
+//! The status of a set: a fold over the plan and what was observed. No I/O, and the clock is passed in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use ::nodeset::{Phase, condition as planned_condition};
 use api::nebius::{NodeSet, NodeSetStatus, node_set_condition as type_, node_set_phase as phase};
 use engine::condition;
 use engine::malformed::VALID;
+use engine::view::PodView;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource as _;
+
+use super::home::DISAGREEMENT;
+use super::set::NebiusSet;
+use crate::references::References;
+use crate::slurmcluster::{missing_references, pod_trouble};
+use crate::workers::{Outcome, WorkerSet as _};
 
 /// Reason of a condition: somebody has to bring something.
 pub const MISSING: &str = "Missing";
 /// The condition that is False on a set that asks for what is not built.
 const SUPPORTED: &str = "Supported";
 
-/// Everything that the status tells about.
-#[derive(Clone, Debug, Default)]
-pub struct Observation {
-    /// Why there cannot be workers: no cluster, for example.
-    pub waits_for: Option<String>,
-    /// How many workers there should be now.
-    pub wanted: u32,
-    /// Pods that are not on their way out.
-    pub present: u32,
-    /// Those of them that are ready.
-    pub ready: u32,
-    /// Those of them that were made of another template.
-    pub stale: u32,
-    /// What is wrong with pods, and whether somebody has to bring something.
-    pub trouble: Option<(String, bool)>,
-    /// Whether the cluster is in maintenance.
-    pub in_maintenance: bool,
-    /// Which pods the set's are.
-    pub selector: BTreeMap<String, String>,
-}
+/// What keeps workers from being ready, and whether somebody has to bring something.
+type Trouble = (String, bool);
 
-/// The new status.
-pub fn fold(set: &NodeSet, seen: &Observation, now: Timestamp) -> NodeSetStatus {
-    let before = set.status.clone().unwrap_or_default();
-    let generation = set.meta().generation;
-    let mut conditions = before.conditions.clone().unwrap_or_default();
-    let mut put = |type_: &str, status: bool, reason: &str, message: &str| {
-        condition::set(&mut conditions, type_, status, reason, message, generation, now);
-    };
-    put(VALID, true, "Valid", "");
-    let all_ready = seen.waits_for.is_none() && seen.ready == seen.wanted && seen.present == seen.wanted;
-    let numbers = format!("{} of {} workers are ready", seen.ready, seen.wanted);
-    match (&seen.waits_for, &seen.trouble) {
-        (Some(waits), _) => put(type_::PODS_READY, false, MISSING, waits),
-        (None, _) if all_ready => put(type_::PODS_READY, true, "Ready", ""),
-        (None, Some((trouble, is_missing))) => {
-            let reason = if *is_missing { MISSING } else { "NotReady" };
-            put(type_::PODS_READY, false, reason, &format!("{numbers}; {trouble}"));
+/// The status after a plan.
+pub fn planned(set: &NebiusSet<'_>, outcome: &Outcome<'_>) -> NodeSetStatus {
+    let plan = &outcome.plan.status;
+    let mut fold = Fold::new(set.object(), outcome.now);
+    for condition in &plan.conditions {
+        let (mut reason, mut message) = (condition.reason, condition.message.clone());
+        if condition.type_ == planned_condition::PODS_READY && !condition.holds {
+            if let Some((trouble, is_missing)) = trouble(set, outcome) {
+                message = format!("{message}; {trouble}");
+                if is_missing {
+                    reason = MISSING;
+                }
+            }
         }
-        (None, None) => put(type_::PODS_READY, false, "NotReady", &numbers),
+        if condition.type_ == planned_condition::STATEFUL_SET_UPDATED
+            && !condition.holds
+            && let Some(waits) = set.update_waits()
+        {
+            message = format!("{message}; {waits}");
+        }
+        fold.put(condition.type_, condition.holds, reason, &message);
     }
-    let stale =
-        format!("{} workers run an older template; they change when their pods are replaced", seen.stale);
-    let stale_message = if seen.stale > 0 { stale.as_str() } else { "" };
-    put(
-        type_::STATEFUL_SET_UPDATED,
-        seen.stale == 0,
-        if seen.stale == 0 { "Updated" } else { "Outdated" },
-        stale_message,
-    );
-    let unsupported = unsupported(set);
-    if unsupported.is_empty() {
-        conditions.retain(|condition| condition.type_ != SUPPORTED);
-    } else {
-        let message = format!("{} has no effect: it is not supported", unsupported.join(", "));
-        condition::set(&mut conditions, SUPPORTED, false, "NotSupported", &message, generation, now);
-    }
-    let selector: Vec<String> = seen.selector.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    NodeSetStatus {
-        conditions: Some(conditions),
-        phase: phase_of(&before, seen, all_ready).into(),
-        replicas: Some(i32::try_from(seen.ready).unwrap_or(i32::MAX)),
-        label_selector: if selector.is_empty() { before.label_selector } else { Some(selector.join(",")) },
-        observed_generation: generation,
+    // What a plan says nothing of is over.
+    let said = |type_: &str| plan.conditions.iter().any(|condition| condition.type_ == type_);
+    fold.conditions.retain(|condition| said(&condition.type_) || !of_plan(&condition.type_));
+    let in_maintenance = set.in_maintenance() && plan.phase != Phase::Degraded;
+    let phase = if in_maintenance { phase::TERMINATING } else { phase_text(plan.phase) };
+    fold.finish(phase, plan.ready, &set.labels())
+}
+
+/// The status of a set for which nothing can be done now.
+pub fn waiting(
+    set: &NodeSet,
+    pods: &[Arc<PodView>],
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> NodeSetStatus {
+    let mut fold = Fold::new(set, now);
+    let valid = reason != DISAGREEMENT;
+    fold.put(VALID, valid, if valid { "Valid" } else { reason }, if valid { "" } else { message });
+    fold.put(type_::PODS_READY, false, reason, message);
+    let ready = pods.iter().filter(|pod| pod.is_ready() && !pod.is_terminating()).count();
+    fold.finish(phase::PENDING, u32::try_from(ready).unwrap_or(u32::MAX), &BTreeMap::new())
+}
+
+/// Whether the condition comes from plans.
+fn of_plan(type_: &str) -> bool {
+    [
+        planned_condition::PODS_READY,
+        planned_condition::STATEFUL_SET_UPDATED,
+        planned_condition::STATEFUL_SET_TERMINATED,
+        planned_condition::SLURM_ANSWERS,
+        planned_condition::WAITING_FOR_JOBS,
+        planned_condition::VALID,
+    ]
+    .contains(&type_)
+}
+
+const fn phase_text(planned: Phase) -> &'static str {
+    match planned {
+        Phase::Pending => phase::PENDING,
+        Phase::Configuring => phase::CONFIGURING,
+        Phase::Provisioning => phase::PROVISIONING,
+        Phase::Ready => phase::READY,
+        Phase::Degraded => phase::DEGRADED,
+        Phase::Terminating => phase::TERMINATING,
     }
 }
 
-fn phase_of(before: &NodeSetStatus, seen: &Observation, all_ready: bool) -> &'static str {
-    let was_ready = [phase::READY, phase::DEGRADED].contains(&before.phase.as_str());
-    if seen.waits_for.is_some() {
-        phase::PENDING
-    } else if seen.in_maintenance {
-        phase::TERMINATING
-    } else if all_ready {
-        phase::READY
-    } else if was_ready && seen.present == seen.wanted {
-        phase::DEGRADED
-    } else {
-        phase::PROVISIONING
+/// What is wrong with the pods: what did not work, what they wait for, what they need and is not there, what they say.
+fn trouble(set: &NebiusSet<'_>, outcome: &Outcome<'_>) -> Option<Trouble> {
+    if let Some(failed) = outcome.failed {
+        return Some((failed.into(), true));
+    }
+    if let Some(waits) = set.not_yet() {
+        return Some((waits, false));
+    }
+    let mut references = References::default();
+    if let Some(spec) = set.template.as_ref().and_then(|template| template.template().spec.as_ref()) {
+        references.add_pod(spec);
+    }
+    let namespace = set.object().metadata.namespace.as_deref().unwrap_or_default();
+    let missing = missing_references(set.caches, namespace, &references);
+    if !missing.is_empty() {
+        let messages: Vec<String> = missing.into_iter().map(|trouble| trouble.message).collect();
+        return Some((messages.join("; "), true));
+    }
+    let trouble = outcome.pods.iter().filter(|pod| !pod.is_ready()).find_map(|pod| pod_trouble(pod))?;
+    Some((trouble.message, trouble.is_missing))
+}
+
+struct Fold<'a> {
+    set: &'a NodeSet,
+    now: Timestamp,
+    conditions: Vec<Condition>,
+}
+
+impl<'a> Fold<'a> {
+    fn new(set: &'a NodeSet, now: Timestamp) -> Self {
+        let conditions = set.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        Self { set, now, conditions }
+    }
+
+    fn put(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+        let generation = self.set.meta().generation;
+        condition::set(&mut self.conditions, type_, holds, reason, message, generation, self.now);
+    }
+
+    fn finish(mut self, phase: &str, ready: u32, selector: &BTreeMap<String, String>) -> NodeSetStatus {
+        let unsupported = unsupported(self.set);
+        if unsupported.is_empty() {
+            self.conditions.retain(|condition| condition.type_ != SUPPORTED);
+        } else {
+            let message = format!("{} has no effect: it is not supported", unsupported.join(", "));
+            self.put(SUPPORTED, false, "NotSupported", &message);
+        }
+        let before = self.set.status.as_ref().and_then(|status| status.label_selector.clone());
+        let selector: Vec<String> =
+            selector.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        NodeSetStatus {
+            conditions: Some(self.conditions),
+            phase: phase.into(),
+            replicas: Some(i32::try_from(ready).unwrap_or(i32::MAX)),
+            label_selector: if selector.is_empty() { before } else { Some(selector.join(",")) },
+            observed_generation: self.set.meta().generation,
+        }
     }
 }
 
@@ -121,35 +182,29 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    #[test]
-    fn a_set_is_provisioning_then_ready_then_degraded() {
-        let mut seen = Observation { wanted: 2, present: 2, ready: 1, ..Observation::default() };
-        let first = fold(&set(None), &seen, at(0));
-        assert_eq!((first.phase.as_str(), first.replicas), (phase::PROVISIONING, Some(1)));
-        seen.ready = 2;
-        let second = fold(&set(Some(first)), &seen, at(1));
-        assert_eq!(second.phase, phase::READY);
-        seen.ready = 1;
-        seen.trouble = Some(("pod x finds no node".into(), true));
-        let third = fold(&set(Some(second)), &seen, at(2));
-        assert_eq!(third.phase, phase::DEGRADED);
-        let ready = &third.conditions.unwrap()[1];
-        assert_eq!(ready.message, "1 of 2 workers are ready; pod x finds no node");
+    fn condition(status: &NodeSetStatus, type_: &str) -> Condition {
+        let mut all = status.conditions.iter().flatten();
+        all.find(|condition| condition.type_ == type_).cloned().unwrap()
     }
 
     #[test]
-    fn a_set_without_a_cluster_says_so() {
-        let seen =
-            Observation { waits_for: Some("waiting for SlurmCluster a".into()), ..Observation::default() };
-        let status = fold(&set(None), &seen, at(0));
+    fn a_set_without_a_cluster_says_so_and_is_not_called_wrong() {
+        let status = waiting(&set(None), &[], MISSING, "waiting for SlurmCluster a", at(0));
         assert_eq!(status.phase, phase::PENDING);
-        assert_eq!(status.conditions.unwrap()[1].message, "waiting for SlurmCluster a");
+        assert_eq!(condition(&status, type_::PODS_READY).message, "waiting for SlurmCluster a");
+        assert_eq!(condition(&status, VALID).status, "True");
+    }
+
+    #[test]
+    fn a_set_that_names_two_clusters_is_wrong() {
+        let status = waiting(&set(None), &[], DISAGREEMENT, "a and b", at(0));
+        let valid = condition(&status, VALID);
+        assert_eq!((valid.status.as_str(), valid.reason.as_str(), valid.message.as_str()), ("False", DISAGREEMENT, "a and b"));
     }
 
     #[test]
     fn folding_the_same_again_changes_nothing() {
-        let seen = Observation { wanted: 1, present: 1, ready: 1, ..Observation::default() };
-        let first = fold(&set(None), &seen, at(0));
-        assert_eq!(fold(&set(Some(first.clone())), &seen, at(9)), first);
+        let first = waiting(&set(None), &[], MISSING, "waits", at(0));
+        assert_eq!(waiting(&set(Some(first.clone())), &[], MISSING, "waits", at(9)), first);
     }
 }

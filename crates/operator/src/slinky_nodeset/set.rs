@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::selector::PodSelector;
 use super::{claim, keys, pod, revision, spec, status};
 use crate::caches::Caches;
+use crate::slurmcluster::pod_trouble;
 use crate::worker_pods::is_forced;
 use crate::workers::{Connection, Keys, Outcome, Wanted, WorkerSet};
 
@@ -207,6 +208,8 @@ impl WorkerSet for SlinkySet<'_> {
     }
 
     fn status(&self, outcome: &Outcome<'_>) -> NodeSetStatus {
-        status::fold(self.object, &self.selector, &outcome.plan.status, outcome.now)
+        let troubled = || outcome.pods.iter().filter(|pod| !pod.is_ready()).find_map(|pod| pod_trouble(pod));
+        let trouble = outcome.failed.map(str::to_owned).or_else(|| troubled().map(|trouble| trouble.message));
+        status::fold(self.object, &self.selector, &outcome.plan.status, trouble.as_deref(), outcome.now)
     }
 }

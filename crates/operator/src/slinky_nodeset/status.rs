@@ -15,8 +15,14 @@ const OURS: &[&str] = &[
     condition::WAITING_FOR_JOBS,
 ];
 
-/// The status that a set should show.
-pub fn fold(set: &NodeSet, selector: &PodSelector, seen: &nodeset::Status, now: Timestamp) -> NodeSetStatus {
+/// The status after a plan. `trouble` says why pods are not ready, as far as that is known.
+pub fn fold(
+    set: &NodeSet,
+    selector: &PodSelector,
+    seen: &nodeset::Status,
+    trouble: Option<&str>,
+    now: Timestamp,
+) -> NodeSetStatus {
     let before = set.status.clone().unwrap_or_default();
     let count = |number: u32| Some(i32::try_from(number).unwrap_or(i32::MAX));
     let generation = set.metadata.generation;
@@ -25,7 +31,14 @@ pub fn fold(set: &NodeSet, selector: &PodSelector, seen: &nodeset::Status, now: 
         !OURS.contains(&known.type_.as_str()) || seen.conditions.iter().any(|new| new.type_ == known.type_)
     });
     for new in &seen.conditions {
-        engine::condition::set(&mut conditions, new.type_, new.holds, new.reason, &new.message, generation, now);
+        let mut message = new.message.clone();
+        if new.type_ == condition::PODS_READY
+            && !new.holds
+            && let Some(trouble) = trouble
+        {
+            message = format!("{message}; {trouble}");
+        }
+        engine::condition::set(&mut conditions, new.type_, new.holds, new.reason, &message, generation, now);
     }
     // While Slurm tells nothing, what it told last stays.
     let slurm = |new: fn(&nodeset::SlurmCounts) -> u32, before: Option<i32>| {
@@ -82,7 +95,7 @@ mod tests {
     }
 
     fn folded(set: &NodeSet, seen: &Status, now: Timestamp) -> NodeSetStatus {
-        fold(set, &PodSelector::of(set), seen, now)
+        fold(set, &PodSelector::of(set), seen, None, now)
     }
 
     #[test]
@@ -132,6 +145,18 @@ mod tests {
         set.status = Some(status);
         let after = folded(&set, &Status { conditions: vec![], ..seen() }, at(1));
         assert_eq!(after.conditions, Some(vec![others]));
+    }
+
+    #[test]
+    fn why_pods_are_not_ready_is_told_while_they_are_not() {
+        let set = set(json!({}));
+        let told = |holds: bool| {
+            let ready = Condition { type_: condition::PODS_READY, holds, reason: "R", message: "m".into() };
+            let seen = Status { conditions: vec![ready], ..Status::default() };
+            let status = fold(&set, &PodSelector::of(&set), &seen, Some("no such image"), at(0));
+            status.conditions.unwrap().remove(0).message
+        };
+        assert_eq!((told(false).as_str(), told(true).as_str()), ("m; no such image", "m"));
     }
 
     fn engine_condition(type_: &str) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition {

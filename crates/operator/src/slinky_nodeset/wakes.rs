@@ -7,17 +7,17 @@ use api::slinky::{self, NodeSet};
 use engine::Key;
 use engine::cache::Change;
 use engine::controller::Controller;
-use engine::view::{Guarded, MetaView, NodeView};
-use k8s_openapi::api::core::v1::Namespace;
+use engine::view::Guarded;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
 use nodeset::Api;
+use slurm_client::Changed;
 
-use super::{claim, keys, spec, strays};
+use super::{claim, spec, strays};
 use crate::caches::{BY_NODE, Caches};
 use crate::context::Context;
-use crate::owner::annotation;
 use crate::worker_pods::is_forced;
+use crate::workers;
 
 /// Wakes sets when something of theirs changes.
 pub fn watch(controller: &Controller, context: &Context) {
@@ -42,37 +42,30 @@ pub fn watch(controller: &Controller, context: &Context) {
         }
         sets_of_cluster(&known, &change.key)
     });
-    // A node that is cordoned drains its workers, and one that is gone sets them free.
-    let known = caches.clone();
-    controller.watch(&caches.nodes, move |change| {
-        let matters = |node: &Option<Arc<NodeView>>| {
-            node.as_ref().map(|node| {
-                let reason = annotation(&**node, keys::NODE_CORDON_REASON).map(str::to_owned);
-                (node.spec.unschedulable, reason)
-            })
-        };
-        if matters(&change.before) == matters(&change.after) {
-            return Vec::new();
-        }
-        let pods = known.slinky_pods.by_index(BY_NODE, &change.key.name);
-        pods.iter().flat_map(|pod| owners_of(&**pod)).collect()
+    workers::watch_nodes(controller, &caches.nodes, {
+        let pods = caches.slinky_pods.clone();
+        move |node| pods.by_index(BY_NODE, node).iter().flat_map(|pod| owners_of(&**pod)).collect()
     });
-    let known = caches.clone();
-    controller.watch(&caches.namespaces, move |change| {
-        let matters = |namespace: &Option<Arc<MetaView<Namespace>>>| {
-            namespace.as_ref().map(|it| (it.metadata.deletion_timestamp.is_some(), is_forced(&**it)))
-        };
-        if matters(&change.before) == matters(&change.after) {
-            return Vec::new();
-        }
-        sets_in(&known, &change.key.name, |_| true)
+    workers::watch_namespaces(controller, &caches.namespaces, {
+        let caches = caches.clone();
+        move |namespace| sets_in(&caches, namespace, |_| true)
     });
     let (known, waker) = (caches.clone(), controller.waker());
-    context.links.subscribe(move |link, _| {
+    context.links.subscribe(move |link, changed| {
         if link.api == Api::Slinky {
-            sets_of_cluster(&known, &link.cluster).iter().for_each(|set| waker.wake(set));
+            let concerned = |set: &NodeSet| spec::cluster(set) == link.cluster && concerns(set, changed);
+            sets_in(&known, &link.cluster.namespace, concerned).iter().for_each(|set| waker.wake(set));
         }
     });
+}
+
+/// Whether a change in Slurm can matter to a set: its nodes begin with the same text. A pod that is older than that text is
+/// seen with the next change.
+fn concerns(set: &NodeSet, changed: &Changed) -> bool {
+    let Changed::Nodes(names) = changed else { return true };
+    let own = format!("{}-", set.name_any());
+    let prefix = spec::host_prefix(&set.spec).unwrap_or(&own);
+    names.iter().any(|name| name.starts_with(prefix) || name.starts_with(&own))
 }
 
 /// The sets that own an object, or did.

@@ -3,7 +3,7 @@
 use engine::Key;
 use engine::view::{ClaimView, ContainerStatusView, PodView};
 use kube::ResourceExt as _;
-use slurm::agent::AgentState;
+use slurm::agent::{AgentState, ClusterMismatch};
 
 use crate::caches::Caches;
 use crate::references::References;
@@ -141,6 +141,15 @@ fn container_trouble(pod: &str, status: &ContainerStatusView) -> Option<Trouble>
 pub fn agent_trouble(pod: &PodView, state: &AgentState) -> Option<Trouble> {
     let name = pod.name_any();
     let daemon = &state.daemon;
+    if let Some(mismatch) = &state.cluster_mismatch {
+        let namespace = pod.namespace().unwrap_or_default();
+        let ClusterMismatch { file, words } = mismatch;
+        return Some(Trouble::missing(format!(
+            "{daemon} of pod {name} does not start: its saved state and the database of slurmdbd are not of one cluster; was \
+             the database lost or replaced? Bring the old one back; or, to keep jobs and nodes and begin with new accounting: \
+             kubectl exec --namespace {namespace} {name} -- rm {file}; Slurm says: {words}"
+        )));
+    }
     match (&state.waiting_for, &state.last_error) {
         (Some(waits), Some(error)) => {
             Some(Trouble::waits(format!("{daemon} of pod {name} waits for {waits}; last error: {error}")))
@@ -235,5 +244,23 @@ mod tests {
         let trouble = agent_trouble(&pod(json!({})), &state).unwrap();
         assert_eq!(trouble.message, "slurmdbd of pod c-controller-0: Access denied for user 'slurm'");
         assert_eq!(agent_trouble(&pod(json!({})), &AgentState::default()), None);
+    }
+
+    #[test]
+    fn a_lost_database_is_told_with_the_ways_out() {
+        let state = AgentState {
+            daemon: "slurmctld".into(),
+            last_error: Some("slurmctld does not start".into()),
+            cluster_mismatch: Some(ClusterMismatch {
+                file: "/var/spool/slurmctld/clustername".into(),
+                words: "fatal: CLUSTER ID MISMATCH.".into(),
+            }),
+            ..AgentState::default()
+        };
+        let trouble = agent_trouble(&pod(json!({})), &state).unwrap();
+        assert!(trouble.is_missing, "somebody has to decide");
+        let message = trouble.message;
+        assert!(message.contains("c-controller-0 -- rm /var/spool/slurmctld/clustername;"), "{message}");
+        assert!(message.ends_with("Slurm says: fatal: CLUSTER ID MISMATCH."), "{message}");
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use api::nebius::{Image as NodeSetImage, NodeSet};
 use engine::Key;
 use engine::optional_kinds::OptionalKind;
-use engine::view::PodView;
+use engine::view::{PodView, WorkloadView};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
 use render::{
@@ -16,23 +17,26 @@ use render::{
 use slurm::{NodeName, Secret};
 
 use super::error::Error;
+use super::kept_lines::{self, Lines};
 use super::live::Live;
 use super::order::{self, Image, Images, Presence};
 use crate::context::Context;
 use crate::owner::{annotation, label};
 use crate::secrets;
 
-/// Collects the facts. `programs` are those of slurmctld's image, as far as they are known.
+/// Collects the facts. `programs` are those of slurmctld's image, as far as they are known; `before` are the lines of nodes that
+/// slurm.conf has now.
 pub async fn gather(
     context: &Context,
     cluster: &Key,
     validated: &ValidatedCluster,
     live: &Live,
     programs: Option<BTreeSet<String>>,
+    before: &Lines,
 ) -> Result<(Facts, secrets::Names), Error> {
     let mut facts = Facts {
         served: served(context, live),
-        node_sets: live.node_sets().map(|set| (set.name_any(), node_set(set, live))).collect(),
+        node_sets: node_sets(live),
         references: references(context, &cluster.namespace),
         running: order::running(presence(validated, live)),
         held_images: order::held_images(&images(validated, live)),
@@ -46,6 +50,7 @@ pub async fn gather(
         let running = live.rest.as_ref().and_then(|rest| rest.image(container::SLURMRESTD));
         facts.held_images.slurmrestd = running.map(String::from);
     }
+    kept_lines::keep(&mut facts.node_sets, before, live.node_sets(), validated);
     let names = generated_secrets(validated, &facts);
     facts.new_secrets = secrets::for_missing(context, &cluster.namespace, &names).await?;
     facts.database_password = database_password(context, validated, &facts, &names).await?;
@@ -74,32 +79,42 @@ fn served(context: &Context, live: &Live) -> Served {
     }
 }
 
-fn node_set(set: &NodeSet, live: &Live) -> NodeSetFacts {
-    let name = set.name_any();
-    let mut pods: Vec<&Arc<PodView>> =
-        live.workers().filter(|pod| label(&***pod, labels::NODE_SET) == Some(&name)).collect();
-    pods.sort_by_key(|pod| crate::nodeset::ordinal(&pod.name_any()));
-    NodeSetFacts {
+/// The NodeSets, and their pods as they are. A set that is gone, that cannot be read any more, or that names another cluster now
+/// stays here as long as it has pods in this one: Slurm ends the jobs of nodes that it does not find in its files.
+fn node_sets(live: &Live) -> BTreeMap<String, NodeSetFacts> {
+    let facts = |set: &NodeSet| NodeSetFacts {
         gpu: set.spec.gpu.is_some_and(|gpu| gpu.enabled),
-        gres_config: set
-            .spec
-            .node_config
-            .iter()
-            .flat_map(|config| config.gres_config.clone())
-            .flatten()
-            .collect(),
-        workers: pods.into_iter().filter_map(|pod| worker(pod)).collect(),
+        workers: Vec::new(),
+    };
+    let mut sets: BTreeMap<String, NodeSetFacts> =
+        live.node_sets().map(|set| (set.name_any(), facts(set))).collect();
+    let mut pods: Vec<&Arc<PodView>> = live.workers().collect();
+    pods.sort_by_key(|pod| ordinal(&pod.name_any()));
+    for pod in pods {
+        let Some(name) = label(&**pod, labels::NODE_SET) else { continue };
+        let set = sets.entry(name.to_owned()).or_default();
+        set.gpu |= annotation(&**pod, labels::GPUS) == Some("true");
+        set.workers.extend(worker(pod));
     }
+    sets
+}
+
+/// The number at the end of a worker's name.
+pub(super) fn ordinal(pod: &str) -> Option<u32> {
+    pod.rsplit_once('-')?.1.parse().ok()
 }
 
 /// A worker that Slurm can know; a pod whose name Slurm would not take cannot be one.
 fn worker(pod: &PodView) -> Option<WorkerFacts> {
     let line = annotation(pod, labels::NODE_LINE)
         .and_then(|text| slurm::conf::user_pairs(labels::NODE_LINE, text, &[]).ok());
+    let gres = annotation(pod, labels::GRES_LINES).unwrap_or_default();
     let slurmd = pod.status.container_statuses.iter().find(|status| &*status.name == container::SLURMD);
+    let name = pod.spec.hostname.as_deref().map_or_else(|| pod.name_any(), String::from);
     Some(WorkerFacts {
-        node: NodeName::new(crate::nodeset::slurm_node(pod)).ok()?,
+        node: NodeName::new(name).ok()?,
         line,
+        gres: gres.lines().map(String::from).collect(),
         address: pod.status.pod_ip.as_deref().and_then(|address| address.parse().ok()),
         registered: slurmd.is_some_and(|slurmd| slurmd.started == Some(true)),
     })
@@ -132,40 +147,45 @@ fn presence(validated: &ValidatedCluster, live: &Live) -> Presence {
     }
 }
 
-fn images(validated: &ValidatedCluster, live: &Live) -> Images {
-    fn wanted(image: &str) -> Option<String> {
-        if image.is_empty() { None } else { Some(image.into()) }
+fn wanted(image: &str) -> Option<String> {
+    if image.is_empty() { None } else { Some(image.into()) }
+}
+
+fn image<K>(live: Option<&WorkloadView<K>>, container: &str, wanted: Option<String>) -> Image {
+    Image {
+        live: live.and_then(|live| live.image(container)).map(String::from),
+        wanted,
+        is_rolled_out: live.is_some_and(|live| live.spec.replicas == 0 || live.is_rolled_out()),
     }
-    macro_rules! image {
-        ($live:expr, $container:expr, $wanted:expr) => {
-            Image {
-                live: $live.as_ref().and_then(|live| live.image($container)).map(String::from),
-                wanted: $wanted,
-                is_rolled_out: $live
-                    .as_ref()
-                    .is_some_and(|live| live.spec.replicas == 0 || live.is_rolled_out()),
-            }
-        };
-    }
+}
+
+/// The image of slurmdbd.
+pub(super) fn slurmdbd(validated: &ValidatedCluster, live: Option<&WorkloadView<Deployment>>) -> Image {
     let accounting = validated.accounting.as_ref().ok().and_then(Option::as_ref);
-    let slurmctld =
-        validated.controller.as_ref().ok().and_then(|controller| wanted(&controller.slurmctld.image));
+    image(live, container::SLURMDBD, accounting.and_then(|part| wanted(&part.slurmdbd.image)))
+}
+
+/// The image of slurmctld.
+pub(super) fn slurmctld(validated: &ValidatedCluster, live: Option<&WorkloadView<StatefulSet>>) -> Image {
+    let part = validated.controller.as_ref().ok();
+    image(live, container::SLURMCTLD, part.and_then(|controller| wanted(&controller.slurmctld.image)))
+}
+
+fn images(validated: &ValidatedCluster, live: &Live) -> Images {
+    let slurmctld = slurmctld(validated, live.controller.as_deref());
     let rest = validated.rest.as_ref().ok();
     // Without an image of its own it may run slurmctld's.
-    let slurmrestd = rest.and_then(|rest| wanted(&rest.container.image)).or_else(|| slurmctld.clone());
+    let slurmrestd =
+        rest.and_then(|rest| wanted(&rest.container.image)).or_else(|| slurmctld.wanted.clone());
     let workers = validated.workers.as_ref().ok().and_then(Option::as_ref);
     let name = validated.names().worker();
     let set = live.node_sets().find(|set| set.name_any() == name);
     Images {
-        slurmdbd: image!(
-            live.accounting,
-            container::SLURMDBD,
-            accounting.and_then(|part| wanted(&part.slurmdbd.image))
-        ),
-        slurmctld: image!(live.controller, container::SLURMCTLD, slurmctld),
-        slurmrestd: image!(live.rest, container::SLURMRESTD, slurmrestd),
-        sshd: image!(
-            live.login,
+        slurmdbd: slurmdbd(validated, live.accounting.as_deref()),
+        slurmctld,
+        slurmrestd: image(live.rest.as_deref(), container::SLURMRESTD, slurmrestd),
+        sshd: image(
+            live.login.as_deref(),
             container::SSHD,
             validated.login.as_ref().ok().and_then(|login| wanted(&login.sshd.image))
         ),

@@ -2,9 +2,12 @@
 
 mod agents;
 mod desired;
+mod ending;
 mod error;
 mod explain;
 mod facts;
+mod for_workers;
+mod kept_lines;
 mod live;
 mod observe;
 mod order;
@@ -28,7 +31,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use desired::desired;
 pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
-pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE};
+pub use ending::FINALIZER;
+pub use for_workers::{ForWorkers, for_workers};
+pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
@@ -36,6 +41,7 @@ use crate::context::Context;
 use crate::owner::{Parent, clusters_in, label, owner_key, parent_of};
 use crate::references::References;
 use agents::Agents;
+use kept_lines::Lines;
 
 /// The name of the controller.
 pub const NAME: &str = "slurmcluster";
@@ -46,6 +52,8 @@ struct Memory {
     agents: Agents,
     /// What each cluster's pods need of others.
     references: Mutex<HashMap<Key, References>>,
+    /// What slurm.conf of each cluster says of its nodes.
+    lines: Mutex<HashMap<Key, Arc<Lines>>>,
 }
 
 /// Runs the controller until `stop`.

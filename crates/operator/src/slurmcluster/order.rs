@@ -94,6 +94,22 @@ pub fn held_images(images: &Images) -> HeldImages {
     }
 }
 
+/// What workers wait for before they get another revision; none if nothing. slurmd must not be newer than slurmctld, nor slurmctld
+/// newer than slurmdbd.
+///
+/// The NodeSet of `slurmNodes.worker` keeps its image until then, by [`held_images`]. A NodeSet of the user names its image itself, so
+/// it is told to wait.
+pub fn workers_wait(slurmdbd: &Image, slurmctld: &Image) -> Option<&'static str> {
+    if slurmdbd.would_change() {
+        return Some("slurmdbd gets its new image first");
+    }
+    if slurmctld.would_change() {
+        return Some("slurmctld gets its new image first");
+    }
+    // It cannot drain anything either.
+    (slurmctld.live.is_some() && !slurmctld.is_rolled_out).then_some("slurmctld is not ready")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +166,21 @@ mod tests {
         assert_eq!((step.slurmrestd, step.sshd), (old.clone(), old), "slurmctld does not run yet");
         let step = held_images(&all(image("new", "new", true), image("new", "new", true)));
         assert_eq!(step, HeldImages::default());
+    }
+
+    #[test]
+    fn workers_keep_their_revision_until_slurmctld_has_its_new_version() {
+        let (old, starts, new) =
+            (image("old", "new", true), image("new", "new", false), image("new", "new", true));
+        let waits = |slurmdbd: &Image, slurmctld: &Image| workers_wait(slurmdbd, slurmctld).is_some();
+        assert!(waits(&old, &old));
+        assert!(waits(&starts, &old), "slurmctld waits for slurmdbd");
+        assert!(waits(&new, &old));
+        assert!(waits(&new, &starts));
+        assert!(!waits(&new, &new));
+        assert!(!waits(&starts, &new), "a broken slurmdbd is no reason");
+        assert!(!waits(&Image::default(), &new), "no accounting");
+        assert!(!waits(&Image::default(), &Image::default()), "a new cluster starts all at once");
     }
 
     #[test]

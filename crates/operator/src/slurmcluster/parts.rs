@@ -31,6 +31,8 @@ pub struct Part {
 pub const REST_AVAILABLE: &str = "RestAvailable";
 /// Whether slurmctld runs with the configuration that the spec asks for.
 pub const CONFIGURATION_APPLIED: &str = "ConfigurationApplied";
+/// True while a cluster that is being deleted waits for its workers.
+pub const WAITING_FOR_WORKERS: &str = "WaitingForWorkers";
 
 /// Parts that have a condition, with their names for people.
 pub const PARTS: [(Component, &str, &str); 5] = [

@@ -15,11 +15,13 @@ use super::Memory;
 use super::desired::desired;
 use super::error::Error;
 use super::facts;
+use super::kept_lines;
 use super::live::Live;
 use super::reconcile::Look;
 use crate::caches::{Caches, Groups};
 use crate::context::Context;
 use crate::slurm_links::SlurmLinks;
+use crate::workers::WorkerMetrics;
 
 /// The uid of a cluster that does not exist.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -72,11 +74,13 @@ pub async fn preview(
     let Some(owner) = Owner::of(&cluster) else { return Ok(Preview::default()) };
     let validated = validate(&cluster, &defaults).map_err(PreviewError::Invalid)?;
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
-    let context = Context::new(client, caches, events, defaults, SlurmLinks::default());
+    let context =
+        Context::new(client, caches, events, defaults, SlurmLinks::default(), WorkerMetrics::default());
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
-    let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs).await?;
+    let before = kept_lines::in_place(&context, &validated).await?;
+    let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs, &before).await?;
     // The end of a change of version, not its first step.
     let slurmrestd = facts.held_images.slurmrestd.take().filter(|_| facts.slurmctld_programs.is_none());
     facts.held_images = HeldImages { slurmrestd, ..HeldImages::default() };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::nebius::SlurmCluster;
+use api::nebius::slurm_cluster::SlurmClusterStatus;
 use engine::apply::{Kind, Owner};
 use engine::controller::Wake;
 use engine::view::PodView;
@@ -18,8 +19,10 @@ use slurm::agent::AgentState;
 use super::Memory;
 use super::agents::{self, Verdict};
 use super::desired::desired;
+use super::ending;
 use super::error::Error;
 use super::facts;
+use super::kept_lines::{self, Lines};
 use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
@@ -39,6 +42,10 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         forget(context, memory, &key);
         return Ok(Wake::OnChange);
     };
+    if object.meta().deletion_timestamp.is_some() {
+        context.applier.forget(object.meta().uid.as_deref().unwrap_or_default());
+        return ending::end(context, &key, &object).await;
+    }
     let cluster = match object.get() {
         Ok(cluster) => cluster,
         Err(invalid) => {
@@ -51,12 +58,12 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         }
     };
     let Some(owner) = Owner::of(cluster) else { return Ok(Wake::OnChange) };
-    if cluster.meta().deletion_timestamp.is_some() {
-        context.applier.forget(owner.uid());
-        return Ok(Wake::OnChange);
-    }
     if context.caches.awaits(owner.uid()) {
         tracing::debug!("waiting for our own writes to come back");
+        return Ok(Wake::OnChange);
+    }
+    if ending::hold(context, cluster).await? {
+        // It comes back and wakes us.
         return Ok(Wake::OnChange);
     }
     let validated = match validate(cluster, &context.defaults) {
@@ -73,6 +80,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
 fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.agents.forget(key);
     memory.references.lock().remove(key);
+    memory.lines.lock().remove(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
 }
 
@@ -108,7 +116,11 @@ impl Look<'_> {
         let live = Live::of(&context.caches, self.key, validated.names());
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
-        let (facts, names) = facts::gather(context, self.key, validated, &live, programs).await?;
+        let before = self.lines_before().await?;
+        let (facts, names) =
+            facts::gather(context, self.key, validated, &live, programs, &before).await?;
+        let lines = Arc::new(kept_lines::lines_of(&facts.node_sets));
+        self.memory.lines.lock().insert(self.key.clone(), lines);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
             return Ok(Wake::OnChange);
         }
@@ -166,6 +178,15 @@ impl Look<'_> {
             (Wake::OnChange, Some(again)) => Wake::After(again),
             (wake, None) => wake,
         })
+    }
+
+    /// What slurm.conf says of nodes now. It is read once; after that it is what we wrote.
+    async fn lines_before(&self) -> Result<Arc<Lines>, Error> {
+        let known = self.memory.lines.lock().get(self.key).map(Arc::clone);
+        match known {
+            Some(known) => Ok(known),
+            None => kept_lines::in_place(self.context, &self.validated).await.map(Arc::new),
+        }
     }
 
     fn is_observed(&self) -> bool {
@@ -316,17 +337,25 @@ const ALL_COMPONENTS: [Component; 8] = [
     Component::Database,
 ];
 
-/// Writes the status if it differs, and tells users what changed.
+/// Folds what was seen into the status.
 async fn tell(context: &Context, cluster: &SlurmCluster, seen: &Observation) -> Result<(), Error> {
-    let next = fold(cluster, seen, Timestamp::now());
+    tell_status(context, cluster, &fold(cluster, seen, Timestamp::now())).await
+}
+
+/// Writes a status if it differs from the one that is there, and tells users what changed.
+pub(super) async fn tell_status(
+    context: &Context,
+    cluster: &SlurmCluster,
+    next: &SlurmClusterStatus,
+) -> Result<(), Error> {
     let before = cluster.status.as_ref();
-    let written = status::write(&context.client, crate::MANAGER, cluster, before, &next)
+    let written = status::write(&context.client, crate::MANAGER, cluster, before, next)
         .await
         .map_err(Error::Status)?;
     if let Some(version) = written {
         let uid = cluster.uid().unwrap_or_default();
         context.caches.clusters.wrote(Key::of(cluster), &version, &uid);
-        for news in news(before, &next) {
+        for news in news(before, next) {
             context.tell(cluster, news.type_, &news.reason, &news.note);
         }
     }

@@ -26,6 +26,7 @@ mod pods;
 mod revisions;
 mod slurm_writes;
 mod sync;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -48,6 +49,7 @@ pub use error::Error;
 pub use keys::{CordonKeys, Keys};
 pub use metrics::WorkerMetrics;
 pub use sync::Workers;
+pub use watch::{watch_namespaces, watch_nodes};
 
 use crate::slurm_links::Link;
 
@@ -151,8 +153,9 @@ pub trait WorkerSet: Send + Sync {
     fn claim(&self, template: &str, ordinal: u32) -> Option<PersistentVolumeClaim>;
     /// The selector of the pods, for the PodDisruptionBudget.
     fn selector(&self) -> LabelSelector;
-    /// Objects that belong to the set besides pods, claims, revisions and the PodDisruptionBudget. They are pruned.
-    fn objects(&self) -> Result<Vec<DesiredObject>, serde_json::Error>;
+    /// Objects that belong to the set besides pods, claims, revisions and the PodDisruptionBudget; what is not among them any
+    /// more is pruned. None: all stays as it is.
+    fn objects(&self) -> Result<Option<Vec<DesiredObject>>, serde_json::Error>;
 
     /// The status that the object shows.
     fn current_status(&self) -> Option<&Self::Status>;

@@ -102,7 +102,7 @@ impl Workers {
         if set.object().meta().deletion_timestamp.is_some() {
             return Ok(());
         }
-        let mut objects = set.objects()?;
+        let Some(mut objects) = set.objects()? else { return Ok(()) };
         let wanted = set.set();
         if wanted.protect {
             objects.push(budget::desired(wanted.namespace, wanted.name, set.keys(), set.selector())?);

@@ -2,9 +2,14 @@
 
 mod bad_input;
 mod creation;
+mod ending;
+mod lines;
 mod place;
 mod slinky_cluster;
 mod slinky_sets;
+mod slurm_place;
 mod sweeps;
 mod with_slurm;
+mod worker_bad_input;
 mod worker_sets;
+mod worker_sweeps;

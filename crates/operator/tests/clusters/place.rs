@@ -79,7 +79,7 @@ pub async fn operate(client: Client, namespace: String, stop: CancellationToken)
     operate_with(client, setup(&namespace), stop).await;
 }
 
-async fn operate_with(client: Client, setup: Setup, stop: CancellationToken) {
+pub async fn operate_with(client: Client, setup: Setup, stop: CancellationToken) {
     let elected = watch::Sender::new(true).subscribe();
     if let Err(error) = controllers::run(client, setup, elected, stop).await {
         eprintln!("{error}");
@@ -107,8 +107,13 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
+        Self::with_setup(name, |setup| Setup { links, ..setup }).await
+    }
+
+    /// With other settings.
+    pub async fn with_setup(name: &str, change: impl FnOnce(Setup) -> Setup) -> Result<Self> {
         let place = Self::idle(name).await?;
-        place.start_with(links).await?;
+        place.start_with(change).await?;
         Ok(place)
     }
 
@@ -121,12 +126,12 @@ impl Place {
     }
 
     pub async fn start(&self) -> Result<()> {
-        self.start_with(SlurmLinks::default()).await
+        self.start_with(|setup| setup).await
     }
 
-    async fn start_with(&self, links: SlurmLinks) -> Result<()> {
+    async fn start_with(&self, change: impl FnOnce(Setup) -> Setup) -> Result<()> {
         let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(self.name()) };
+        let setup = change(setup(self.name()));
         tokio::spawn(operate_with(watched, setup, self.stop.clone()));
         Ok(())
     }

@@ -10,21 +10,26 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::place::Place;
+use crate::slurm_place::{node_set, running};
 
 /// What a kubelet would say of a worker that runs.
 pub async fn run(place: &Place, pod: &str) -> Result<()> {
-    let status = json!({ "status": {
-        "phase": "Running",
-        "podIP": "192.0.2.1",
-        "podIPs": [{ "ip": "192.0.2.1" }],
-        "conditions": [{ "type": "Ready", "status": "True" }],
-        "containerStatuses": [{
-            "name": "slurmd", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
-            "state": { "running": {} },
-        }],
-    } });
-    place.api::<Pod>().patch_status(pod, &PatchParams::default(), &Patch::Merge(&status)).await?;
+    let status = Patch::Strategic(running(1));
+    place.api::<Pod>().patch_status(pod, &PatchParams::default(), &status).await?;
     Ok(())
+}
+
+/// Waits until a condition of a set has this status, and a reason or message that contains this.
+pub async fn until_told(place: &Place, set: &str, type_: &str, status: &str, part: &str) -> Result<String> {
+    place
+        .until(&format!("{type_} of {set} is {status} and tells {part:?}"), async || {
+            let set = place.api::<NodeSet>().get(set).await?;
+            let conditions = set.status.and_then(|status| status.conditions).unwrap_or_default();
+            let found = conditions.into_iter().find(|condition| condition.type_ == type_);
+            let found = found.filter(|found| found.status == status);
+            Ok(found.filter(|found| found.reason == part || found.message.contains(part)).map(|found| found.message))
+        })
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,23 +40,18 @@ async fn a_worker_that_runs_is_never_removed_while_slurm_does_not_answer() -> Re
     run(&place, "a-worker-0").await?;
     run(&place, "a-worker-1").await?;
     place.change("a", json!({ "spec": { "slurmNodes": { "worker": { "size": 0 } } } })).await?;
-    let told = place
-        .until("the set tells why it waits", async || {
-            let set = place.api::<NodeSet>().get("a-worker").await?;
-            let conditions = set.status.and_then(|status| status.conditions).unwrap_or_default();
-            let message = conditions.into_iter().map(|condition| condition.message);
-            Ok(message.into_iter().find(|message| message.contains("cannot be removed")))
-        })
-        .await?;
-    assert!(told.contains("Slurm does not tell whether jobs are there"), "{told}");
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    let told = until_told(&place, "a-worker", "SlurmAnswers", "False", "NoAnswer").await?;
+    assert!(told.contains("slurmrestd"), "{told}");
+    let told = until_told(&place, "a-worker", "WaitingForJobs", "True", "a-worker-1").await?;
+    assert!(told.contains("Slurm did not tell about the node"), "{told}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
     for pod in ["a-worker-0", "a-worker-1"] {
         let pod = place.api::<Pod>().get(pod).await?;
         assert_eq!(pod.metadata.deletion_timestamp, None, "{} is being deleted", pod.name_any());
     }
     // Maintenance does not change that, and slurmctld stays as long as a worker is there.
     place.change("a", json!({ "spec": { "maintenance": "downscale" } })).await?;
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(place.api::<Pod>().get_opt("a-worker-1").await?.is_some());
     let controller: k8s_openapi::api::apps::v1::StatefulSet = place.api().get("a-controller").await?;
     assert_eq!(controller.spec.and_then(|spec| spec.replicas), Some(1));
@@ -85,13 +85,7 @@ async fn workers_that_never_ran_follow_the_size_at_once_and_lost_ones_come_back(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_of_the_user_waits_for_its_cluster_and_then_has_pods_of_its_own_name() -> Result<()> {
     let place = Place::new("own-set").await?;
-    let text = include_str!("../../../../examples/api/slurm.nebius.ai/nodeset.yaml");
-    let mut set: serde_json::Value = serde_saphyr::from_str(text)?;
-    set["metadata"] = json!({ "name": "gpu" });
-    set["spec"]["clusterName"] = "a".into();
-    set["spec"]["replicas"] = 2.into();
-    set["spec"]["priorityClass"] = serde_json::Value::Null;
-    place.api::<NodeSet>().create(&Default::default(), &serde_json::from_value(set)?).await?;
+    place.api::<NodeSet>().create(&Default::default(), &node_set("gpu", "a", 2)?).await?;
     place
         .until("the set waits", async || {
             let set = place.api::<NodeSet>().get("gpu").await?;

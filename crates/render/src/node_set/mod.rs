@@ -12,6 +12,8 @@ use k8s_openapi::api::core::v1::{
     PodTemplateSpec, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use slurm::agent::env;
 
@@ -151,8 +153,21 @@ fn default_limits() -> String {
 #[derive(Clone, Debug)]
 pub struct WorkerTemplate<'a> {
     set: Set<'a>,
+    revision: Revision,
+}
+
+/// What makes a new revision of workers when it changes: all that depends neither on the ordinal nor on names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Revision {
     template: PodTemplateSpec,
+    #[serde(default)]
     claims: BTreeMap<String, PersistentVolumeClaimSpec>,
+}
+
+/// The data of a ControllerRevision.
+#[derive(Serialize, Deserialize)]
+struct RevisionData<R> {
+    spec: R,
 }
 
 /// The workers of a NodeSet as they should be. `None` where the NodeSet stands for `slurmNodes.worker` and that section has
@@ -164,14 +179,34 @@ pub fn worker_template<'a>(
 ) -> Option<WorkerTemplate<'a>> {
     let set = Set::new(cluster, node_set)?;
     let built = pod::template(&set);
-    Some(WorkerTemplate { set, template: built.template, claims: built.claims })
+    Some(WorkerTemplate { set, revision: Revision { template: built.template, claims: built.claims } })
 }
 
 impl WorkerTemplate<'_> {
     /// The template that all pods share.
     #[must_use]
     pub const fn template(&self) -> &PodTemplateSpec {
-        &self.template
+        &self.revision.template
+    }
+
+    /// What a revision of the set holds: `{"spec": {"template": ..., "claims": ...}}`. What Slurm's files say of the workers is in the
+    /// template, as annotations.
+    #[must_use]
+    pub fn content(&self) -> Value {
+        // Types of Kubernetes always become JSON.
+        serde_json::to_value(RevisionData { spec: &self.revision }).unwrap_or_default()
+    }
+
+    /// The same set with the [content](Self::content) of another revision. `None` if that is not one of ours.
+    #[must_use]
+    pub fn of_revision(&self, content: &Value) -> Option<Self> {
+        let data = RevisionData::<Revision>::deserialize(content).ok()?;
+        Some(Self { set: self.set, revision: data.spec })
+    }
+
+    /// Names of the claims that each pod has, without that of the pod.
+    pub fn claim_names(&self) -> impl Iterator<Item = &str> {
+        self.revision.claims.keys().map(String::as_str)
     }
 
     /// A hash of all that replaces pods when it changes: the same for all ordinals.
@@ -207,25 +242,22 @@ impl WorkerTemplate<'_> {
     #[must_use]
     pub fn pod(&self, ordinal: u32) -> Pod {
         let (pod_name, node_name) = (self.pod_name(ordinal), self.node_name(ordinal));
-        let PodTemplateSpec { metadata, spec } = self.template.clone();
+        let PodTemplateSpec { metadata, spec } = self.revision.template.clone();
         let mut metadata = metadata.unwrap_or_default();
         let mut spec = spec.unwrap_or_default();
-        // Images of the original take the name of the pod for that of its host and of its Slurm node.
-        let mut variables = vec![var(env::POD_NAME, &node_name), var(env::NODE_NAME, &node_name)];
-        if self.set.cluster.static_nodes {
-            let line = slurm_node::line(&self.set);
-            metadata.annotations.get_or_insert_default().insert(labels::NODE_LINE.into(), line);
-        } else {
-            let features = slurm_node::features(&self.set);
-            variables.extend(
-                features.iter().map(|feature| var(format!("{}{feature}", env::FEATURE_PREFIX), &node_name)),
-            );
-        }
         for container in spec.containers.iter_mut().filter(|container| container.name == CONTAINER) {
-            container.env.get_or_insert_default().extend(variables.iter().cloned());
+            let variables = container.env.get_or_insert_default();
+            if let Some(line) = metadata.annotations.get_or_insert_default().get_mut(labels::NODE_LINE) {
+                *line = slurm_node::line_of(line, &slurm_node::features_by_host_list(&node_name, &*variables));
+            }
+            // Images of the original take the name of the pod for that of its host and of its Slurm node.
+            let names = [var(env::POD_NAME, &node_name), var(env::NODE_NAME, &node_name)];
+            variables.retain(|variable| names.iter().all(|own| own.name != variable.name));
+            // First, because variables can refer to those before them.
+            variables.splice(0..0, names);
         }
         spec.hostname = Some(node_name);
-        let claims = self.claims.keys().map(|name| Volume {
+        let claims = self.revision.claims.keys().map(|name| Volume {
             name: name.clone(),
             persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
                 claim_name: claim_name(name, &pod_name),
@@ -248,7 +280,7 @@ impl WorkerTemplate<'_> {
             metadata.labels.get_or_insert_default().extend(self.set.selector());
             PersistentVolumeClaim { metadata, spec: Some(spec.clone()), status: None }
         };
-        self.claims.iter().map(claim).collect()
+        self.revision.claims.iter().map(claim).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The pod of a worker.
 
+use std::collections::BTreeMap;
+
 use api::nebius::slurm_cluster::{CgroupVersion, ClusterType, ProcMount};
 use api::nebius::{ContainerSecurity, Image, Probes, WorkerVolumeMount};
 use k8s_openapi::api::core::v1::EnvVar;
@@ -57,7 +59,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
     labels.insert(labels::WORKER.into(), "true".into());
     Pod {
         labels,
-        annotations: spec.worker_annotations.clone().unwrap_or_default(),
+        annotations: annotations(set),
         agent_limits: limits,
         sidecars,
         subdomain: Some(set.domain_service()),
@@ -66,6 +68,23 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         ..Pod::new(cluster, Component::NodeSet, &settings, main.build(), GRACE)
     }
     .build()
+}
+
+/// Annotations of the user, and what Slurm's files say of the worker: a line in them changes only together with its pod.
+fn annotations(set: &Set<'_>) -> BTreeMap<String, String> {
+    let spec = &set.node_set.spec;
+    let mut annotations = spec.worker_annotations.clone().unwrap_or_default();
+    if set.cluster.static_nodes {
+        annotations.insert(labels::NODE_LINE.into(), slurm_node::line(set));
+    }
+    let gres = slurm_node::gres_lines(set);
+    if !gres.is_empty() {
+        annotations.insert(labels::GRES_LINES.into(), gres);
+    }
+    if spec.gpu.is_some_and(|gpu| gpu.enabled) {
+        annotations.insert(labels::GPUS.into(), "true".into());
+    }
+    annotations
 }
 
 /// How the containers beside slurmd are limited. A worker that asks for whole CPUs gets them for itself, if everything in its
@@ -105,7 +124,7 @@ fn container(
         command: Vec::new(),
         args: Vec::new(),
         port: 0,
-        resources: std::collections::BTreeMap::new(),
+        resources: BTreeMap::new(),
         limits: None,
         app_armor_profile: security
             .map_or_else(|| "unconfined".into(), |security| security.app_armor_profile.clone()),
@@ -188,6 +207,12 @@ fn environment(set: &Set<'_>) -> Vec<EnvVar> {
         for (feature, hosts) in &set.cluster.worker_features {
             variables.push(var(format!("{}{feature}", env::FEATURE_PREFIX), hosts));
         }
+    }
+    if !set.cluster.static_nodes {
+        let own = slurm_node::features(set);
+        // The kubelet puts in the name of the node, which differs from pod to pod.
+        let node = format!("$({})", env::NODE_NAME);
+        variables.extend(own.iter().map(|feature| var(format!("{}{feature}", env::FEATURE_PREFIX), &node)));
     }
     variables
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::EnvVar;
+use slurm::agent::env;
 use slurm::conf::{Key, Name, Value, user_pairs};
-use slurm::{Memory, key};
+use slurm::{HostList, Memory, key};
 
 use super::Set;
-use crate::amount;
+use crate::{amount, labels};
 
 /// Keys of a node's line that are ours.
 const OURS: [&str; 3] = ["NodeName", "NodeHostname", "NodeAddr"];
@@ -14,7 +16,7 @@ const OURS: [&str; 3] = ["NodeName", "NodeHostname", "NodeAddr"];
 const CPUS: [&str; 8] =
     ["Boards", "CPUs", "CoresPerSocket", "CpuBind", "Procs", "Sockets", "SocketsPerBoard", "ThreadsPerCore"];
 
-/// What stands behind `NodeName=` and the addresses in slurm.conf.
+/// What stands behind `NodeName=` and the addresses in slurm.conf, the same for all workers of the set.
 pub(super) fn line(set: &Set<'_>) -> String {
     let users = Users::of(set);
     let mut pairs = vec![];
@@ -26,6 +28,46 @@ pub(super) fn line(set: &Set<'_>) -> String {
     }
     pairs.extend(users.pairs);
     text(&pairs)
+}
+
+/// The line of one node: that of the set, with the features that only some of its nodes have.
+pub(super) fn line_of(line: &str, features: &[Name]) -> String {
+    let mut pairs = match user_pairs(labels::NODE_LINE, line, &[]) {
+        Ok(pairs) if !features.is_empty() => pairs,
+        _ => return line.to_owned(),
+    };
+    let with = |known: &str| {
+        let mut all: Vec<Name> = known.split(',').filter_map(name).collect();
+        let more: Vec<Name> = features.iter().filter(|feature| !all.contains(feature)).cloned().collect();
+        all.extend(more);
+        Value::list(all)
+    };
+    match pairs.iter_mut().find(|(key, _)| *key == key!("Feature")) {
+        Some((_, value)) => *value = with(value.as_str()),
+        None => pairs.push((key!("Feature"), with(""))),
+    }
+    text(&pairs)
+}
+
+/// Features that a node has because a variable names it in a host list (`workerFeatures` of the cluster), sorted.
+pub(super) fn features_by_host_list<'a>(
+    node: &str,
+    variables: impl IntoIterator<Item = &'a EnvVar>,
+) -> Vec<Name> {
+    let has = |hosts: &str| HostList::parse(hosts).is_ok_and(|hosts| hosts.contains(node));
+    let of_it = variables.into_iter().filter(|var| var.value.as_deref().is_some_and(has));
+    let features: BTreeSet<&str> =
+        of_it.filter_map(|var| var.name.strip_prefix(env::FEATURE_PREFIX)).collect();
+    features.into_iter().filter_map(name).collect()
+}
+
+/// What stands behind `NodeName=` in gres.conf, one line each. Lines that Slurm would not understand are told as a problem of the
+/// NodeSet, and left out.
+pub(super) fn gres_lines(set: &Set<'_>) -> String {
+    let config = set.node_set.spec.node_config.as_ref();
+    let lines = config.and_then(|config| config.gres_config.as_deref()).unwrap_or_default();
+    let lines = lines.iter().filter_map(|line| user_pairs("spec.nodeConfig.gresConfig", line, &["NodeName"]).ok());
+    lines.filter(|pairs| !pairs.is_empty()).map(|pairs| text(&pairs)).collect::<Vec<_>>().join("\n")
 }
 
 /// What a node that registers itself says besides its name, its address, its features and its memory. It finds CPUs and GPUs

@@ -1,13 +1,15 @@
 //! The smaller files.
 
+use std::collections::BTreeMap;
+
 use api::nebius::slurm_cluster::CgroupVersion;
 use slurm::conf::{AutoDetect, Comment, ConfFile, Pairs, user_pairs};
-use slurm::{key, value};
+use slurm::{NodeName, key, value};
 
 use super::config::Config;
 use super::nodes;
 use super::slurm_conf::gpu;
-use crate::Facts;
+use crate::{Facts, labels};
 
 /// cgroup.conf. Keys of the user replace ours.
 pub(super) fn cgroup(config: &Config) -> ConfFile {
@@ -40,20 +42,27 @@ pub(super) fn cgroup(config: &Config) -> ConfFile {
     conf
 }
 
-/// gres.conf: what slurmd finds by itself, and what NodeSets say about their nodes.
+/// gres.conf: what slurmd finds by itself, and what pods say about themselves.
 pub(super) fn gres(config: &Config, facts: &Facts) -> ConfFile {
     let mut conf = ConfFile::new();
     conf.comment(Comment::new("Gres config"));
     if gpu(config, facts) {
         conf.set(key!("AutoDetect"), AutoDetect::Nvidia);
     }
-    for set in facts.node_sets.values().filter(|set| !set.workers.is_empty()) {
-        let names = nodes(set.workers.iter().map(|worker| &worker.node));
-        for line in &set.gres_config {
-            // Lines were checked when the NodeSet came; a wrong one is left out, the others stay.
-            let pairs = user_pairs("nodeConfig.gresConfig", line, &["NodeName"]).unwrap_or_default();
-            if !pairs.is_empty() {
-                conf.push(Pairs::new(key!("NodeName"), &names).with_all(pairs));
+    for set in facts.node_sets.values() {
+        // Pods that were made of different revisions have different lines.
+        let mut same: BTreeMap<&[String], Vec<&NodeName>> = BTreeMap::new();
+        for worker in set.workers.iter().filter(|worker| !worker.gres.is_empty()) {
+            same.entry(&worker.gres).or_default().push(&worker.node);
+        }
+        for (lines, workers) in same {
+            let names = nodes(workers);
+            for line in lines {
+                // Lines were checked when the pod was made; a wrong one is left out, the others stay.
+                let pairs = user_pairs(labels::GRES_LINES, line, &["NodeName"]).unwrap_or_default();
+                if !pairs.is_empty() {
+                    conf.push(Pairs::new(key!("NodeName"), &names).with_all(pairs));
+                }
             }
         }
     }

@@ -47,11 +47,7 @@ pub(crate) fn case(name: &str) -> Case {
     if name == FULL {
         let set = NodeSetFacts {
             gpu: true,
-            gres_config: vec!["Name=gpu Type=h100 File=/dev/nvidia[0-7]".into()],
-            workers: vec![
-                worker("gpu-0", Some("CPUs=16 RealMemory=64000 Gres=gpu:8 Feature=h100")),
-                worker("gpu-1", Some("CPUs=16 RealMemory=64000 Gres=gpu:8 Feature=h100")),
-            ],
+            workers: ["gpu-0", "gpu-1"].map(gpu_worker).into(),
         };
         facts.node_sets.insert("gpu".into(), set);
     }
@@ -61,7 +57,15 @@ pub(crate) fn case(name: &str) -> Case {
 pub(crate) fn worker(node: &str, line: Option<&str>) -> WorkerFacts {
     let line = line.map(|line| user_pairs("line", line, &[]).unwrap());
     let address = Some("10.0.0.7".parse().unwrap());
-    WorkerFacts { node: NodeName::new(node).unwrap(), line, address, registered: true }
+    WorkerFacts { line, address, registered: true, ..WorkerFacts::new(NodeName::new(node).unwrap()) }
+}
+
+/// A worker with a line in slurm.conf and one in gres.conf.
+fn gpu_worker(node: &str) -> WorkerFacts {
+    WorkerFacts {
+        gres: vec!["Name=gpu Type=h100 File=/dev/nvidia[0-7]".into()],
+        ..worker(node, Some("CPUs=16 RealMemory=64000 Gres=gpu:8 Feature=h100"))
+    }
 }
 
 impl Case {

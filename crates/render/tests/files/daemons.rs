@@ -163,3 +163,76 @@ fn workers_that_register_themselves_run_jobs_once_the_topology_has_them() -> Res
     }
     Ok(())
 }
+
+/// Starts the worker of a line.
+fn start_worker(machine: &SlurmMachine, node: &str) -> Result<()> {
+    machine.start_daemon(&format!("slurmd-{node}"), &["/usr/sbin/slurmd", "-D", "-N", node])?;
+    let show = ["scontrol", "show", "node", node, "--oneliner"];
+    machine.wait_until("the worker is idle", || Ok(machine.exec(&show)?.contains(" State=IDLE")))
+}
+
+/// Workers that have lines; the number is that of CPUs.
+fn set_workers(case: &mut Case, workers: &[(&str, u16)]) {
+    let line = |(node, cpus): &(&str, u16)| {
+        let port = 7000 + node.bytes().map(u16::from).sum::<u16>();
+        let line = format!("Port={port} CPUs={cpus} RealMemory=500");
+        let address = Some(std::net::Ipv4Addr::LOCALHOST.into());
+        render::WorkerFacts { address, ..worker(node, Some(&line)) }
+    };
+    let workers = workers.iter().map(line).collect();
+    let set = render::NodeSetFacts { workers, ..render::NodeSetFacts::default() };
+    case.facts.node_sets.insert("w".into(), set);
+}
+
+/// Law, rule 4: why lines come from pods, and that they may then come and go.
+#[test]
+fn lines_come_and_go_under_the_jobs_of_other_nodes() -> Result<()> {
+    for version in Version::ALL {
+        let machine = SlurmMachine::start(Options::nothing_started(version).accounting())?;
+        let mut case = plain(CPU);
+        add_settings(&mut case, WORKERS);
+        add_settings(&mut case, "SlurmdParameters=config_overrides");
+        case.cluster.spec.custom_cgroup_config = Some("CgroupPlugin=disabled".into());
+        case.cluster.spec.plug_stack_config.pyxis.required = false;
+        set_workers(&mut case, &[("w-0", 1), ("w-1", 1)]);
+        start(&machine, &case)?;
+        start_worker(&machine, "w-0")?;
+        start_worker(&machine, "w-1")?;
+        let job = machine.exec(&["sbatch", "--parsable", "-w", "w-0", "-o", "/dev/null", "--wrap", "sleep 600"])?;
+        let job = job.trim();
+        machine.wait_for_job(job, &["RUNNING"])?;
+        let reconfigure = |case: &Case| -> Result<()> {
+            write(&machine, &case.files())?;
+            machine.exec(&["scontrol", "reconfigure"])?;
+            machine.wait_until("slurmctld is back", || Ok(machine.exec(&["scontrol", "ping"])?.contains(" is UP")))
+        };
+        let runs = |what: &str| -> Result<()> {
+            let shown = machine.exec(&["scontrol", "show", "job", job, "--oneliner"])?;
+            ensure!(shown.contains(" JobState=RUNNING ") && shown.contains(" Restarts=0 "), "Slurm {version}, {what}: {shown}");
+            Ok(())
+        };
+
+        set_workers(&mut case, &[("w-0", 1), ("w-1", 1), ("w-2", 1)]);
+        reconfigure(&case)?;
+        start_worker(&machine, "w-2")?;
+        runs("a node came")?;
+        machine.stop("slurmd-w-1")?;
+        set_workers(&mut case, &[("w-0", 1), ("w-2", 1)]);
+        reconfigure(&case)?;
+        runs("a node left")?;
+        ensure!(machine.exec(&["scontrol", "show", "node", "w-1"]).is_err(), "w-1 is still there");
+        machine.stop("slurmd-w-2")?;
+        set_workers(&mut case, &[("w-0", 1), ("w-2", 2)]);
+        reconfigure(&case)?;
+        runs("a node has other CPUs")?;
+        machine.restart(SLURMCTLD)?;
+        runs("slurmctld started again")?;
+
+        // The other way round: Slurm ends the jobs of a node that leaves slurm.conf.
+        set_workers(&mut case, &[("w-2", 2)]);
+        reconfigure(&case)?;
+        let shown = machine.exec(&["scontrol", "show", "job", job, "--oneliner"])?;
+        ensure!(!shown.contains(" JobState=RUNNING "), "Slurm {version} has learned to keep it: {shown}");
+    }
+    Ok(())
+}

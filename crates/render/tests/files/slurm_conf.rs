@@ -99,6 +99,22 @@ fn gpus_are_looked_for_where_a_worker_has_one() {
 }
 
 #[test]
+fn gres_of_a_node_are_those_that_its_pod_was_made_with() {
+    let mut case = case(FULL);
+    let set = case.facts.node_sets.get_mut("gpu").unwrap();
+    set.workers[1].gres = vec!["Name=gpu Type=h200 File=/dev/nvidia[0-7]".into(), "NodeName=all Name=x".into()];
+    set.workers.push(worker("gpu-2", Some("CPUs=4")));
+    let gres = case.files().remove("gres.conf").unwrap();
+    assert_eq!(
+        lines(&gres, "NodeName"),
+        [
+            "NodeName=gpu-0 Name=gpu Type=h100 File=/dev/nvidia[0-7]",
+            "NodeName=gpu-1 Name=gpu Type=h200 File=/dev/nvidia[0-7]",
+        ]
+    );
+}
+
+#[test]
 fn there_is_room_for_more_nodes_than_a_thousand() {
     let workers = (0..1500).map(|number| worker(&format!("worker-{number}"), None)).collect();
     assert_eq!(lines(&with_workers(CPU, workers).slurm_conf(), "MaxNodeCount"), ["MaxNodeCount=2048"]);

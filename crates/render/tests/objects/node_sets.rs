@@ -63,7 +63,13 @@ fn a_worker_says_what_it_has_when_it_registers_itself() {
     assert_eq!(env["SOPERATOR_STATIC_NODE"], "false");
     assert_eq!(env["SLURM_REAL_MEMORY"], "256");
     assert_eq!(env["SLURM_FEATURE_fast"], "worker-[0-1]");
-    assert_eq!(env["SLURM_FEATURE_cpu-worker"], "worker-0", "partitions refer to the set by it");
+    assert_eq!(env["SLURM_FEATURE_cpu-worker"], "$(SOPERATOR_NODE_NAME)", "partitions refer to the set by it");
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let place = |name: &str| container.env.iter().flatten().position(|var| var.name == name).unwrap();
+    assert!(
+        place("SOPERATOR_NODE_NAME") < place("SLURM_FEATURE_cpu-worker"),
+        "the kubelet knows the variables before"
+    );
     assert_eq!(env["SLURM_NODE_EXTRA"], r#"{"instance": "${INSTANCE_ID}"}"#);
     assert_eq!(env["SLURM_CLUSTER_TYPE"], "cpu");
     assert_eq!(env["SOPERATOR_CONF_SERVER"], "cpu-controller-svc.slurm.svc.cluster.local:6817");
@@ -98,8 +104,52 @@ fn text_of_the_user_about_nodes_replaces_ours_key_by_key() {
     let env = env(&pod(&case, 0));
     assert_eq!(env["SOPERATOR_NODE_CONF"], "Port=7000 gres=gpu:h100:8 realmemory=1000 Weight=2");
     for feature in ["a", "b", "c", "gpu"] {
-        assert_eq!(env[&format!("SLURM_FEATURE_{feature}")], "gpu-0");
+        assert_eq!(env[&format!("SLURM_FEATURE_{feature}")], "$(SOPERATOR_NODE_NAME)");
     }
+}
+
+#[test]
+fn features_by_host_list_are_in_the_lines_of_those_nodes() {
+    let mut case = case(GPU);
+    case.cluster.spec.slurm_config.topology_plugin = "topology/block".into();
+    case.cluster.spec.worker_features = Some(
+        serde_json::from_value(serde_json::json!([
+            { "name": "fast", "hostlistExpr": "worker-[0-1],other" },
+            { "name": "big", "hostlistExpr": "worker-1" },
+        ]))
+        .unwrap(),
+    );
+    let feature = |ordinal| {
+        let pod = pod(&case, ordinal);
+        let line = user_pairs("line", line(&pod).unwrap(), &[]).unwrap();
+        line.into_iter().find(|(key, _)| key.as_str() == "Feature").map(|(_, value)| value.as_str().to_owned())
+    };
+    assert_eq!(feature(0).as_deref(), Some("fast"));
+    assert_eq!(feature(1).as_deref(), Some("big,fast"));
+    assert_eq!(feature(2), None);
+}
+
+#[test]
+fn a_pod_of_an_older_revision_is_as_that_was_also_in_slurms_files() {
+    let before = case(FULL);
+    let (validated, set) = (before.validated(), only(&before));
+    let old = render::worker_template(&validated, &set).unwrap();
+    let mut after = case(FULL);
+    let spec = &mut after.node_sets[0].spec;
+    spec.slurmd.resources.insert("nvidia.com/gpu".into(), k8s_openapi::apimachinery::pkg::api::resource::Quantity("4".into()));
+    spec.node_config.as_mut().unwrap().gres_config = Some(vec!["Name=gpu File=/dev/nvidia[0-3]".into()]);
+    spec.slurmd.image.tag = Some("other".into());
+    let (validated, set) = (after.validated(), only(&after));
+    let new = render::worker_template(&validated, &set).unwrap();
+    let gres = |pod: &Pod| pod.metadata.annotations.clone().unwrap_or_default().remove(labels::GRES_LINES);
+    assert_eq!(gres(&new.pod(1)).as_deref(), Some("Name=gpu File=/dev/nvidia[0-3]"));
+    assert!(line(&new.pod(1)).unwrap().contains("Gres=gpu:4"));
+
+    let again = new.of_revision(&old.content()).unwrap();
+    assert_eq!((again.pod(1), again.claims(1)), (old.pod(1), old.claims(1)));
+    assert_eq!(again.content(), old.content());
+    assert_ne!(new.content(), old.content());
+    assert!(new.of_revision(&serde_json::json!({ "spec": {} })).is_none());
 }
 
 #[test]

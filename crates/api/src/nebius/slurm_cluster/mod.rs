@@ -262,7 +262,7 @@ pub struct SlurmClusterStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
-    /// `Reconciling`, `Pending`, `Not available` or `Available`.
+    /// `Reconciling`, `Pending`, `Not available`, `Available` or `Terminating`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Workers that are ready.
@@ -289,6 +289,8 @@ pub mod phase {
     pub const NOT_AVAILABLE: &str = "Not available";
     /// All parts work.
     pub const AVAILABLE: &str = "Available";
+    /// It is being deleted, and waits for its workers.
+    pub const TERMINATING: &str = "Terminating";
 }
 
 /// Types of the conditions of a cluster.

@@ -1,0 +1,325 @@
+//! Every fault at every place of the life of a set of workers: no job is lost, and the end is the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use api::nebius::{NodeSet, SlurmCluster};
+use engine::client::{BoxError, Verb};
+use engine::testing::sweep::{self, Choice, Scenario, Step};
+use engine::testing::{Injector, World, Write};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use kube::{Client, Config, Resource as _, ResourceExt as _};
+use operator::controllers::Setup;
+use parking_lot::Mutex;
+use rig::SlurmMachine;
+use rig::slurm::Version;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::place::{config, connect, manifest, operate_with, server, setup};
+use crate::slurm_place::{
+    CLUSTER, Kubelet, SET, jwt_secret, links, machine, node_set, start_job, worker_account,
+};
+
+/// What the user does, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Makes the set with so many workers.
+    Make(i32),
+    /// Wants so many workers.
+    Scale(i32),
+    /// Wants so many workers while a job runs on this node for a few seconds.
+    ScaleUnderJob(i32, &'static str),
+    /// Wants other pods.
+    Roll(&'static str),
+    /// Wants other pods while a job runs on this node for a few seconds.
+    RollUnderJob(&'static str, &'static str),
+    /// Deletes the set.
+    Delete,
+}
+
+/// The life of a set.
+struct Life {
+    name: &'static str,
+    config: Config,
+    acts: Vec<Act>,
+    /// Without it pods never start, and nobody has to be asked.
+    slurm: Option<Arc<SlurmMachine>>,
+    kubelets: Mutex<BTreeMap<String, Kubelet>>,
+    /// Its pods wait for nobody, so many as this are wanted in the end of each step.
+    states: Vec<(i32, Option<&'static str>)>,
+}
+
+impl Life {
+    fn new(
+        name: &'static str,
+        config: Config,
+        acts: Vec<Act>,
+        slurm: Option<Arc<SlurmMachine>>,
+    ) -> Self {
+        let (mut replicas, mut value, mut states) = (0, None, Vec::new());
+        for act in &acts {
+            match act {
+                Act::Make(count) | Act::Scale(count) | Act::ScaleUnderJob(count, _) => replicas = *count,
+                Act::Roll(text) | Act::RollUnderJob(text, _) => value = Some(*text),
+                Act::Delete => replicas = 0,
+            }
+            states.push((replicas, value));
+        }
+        Self { name, config, acts, slurm, kubelets: Mutex::default(), states }
+    }
+}
+
+fn kinds() -> Vec<ApiResource> {
+    vec![
+        ApiResource::erase::<NodeSet>(&()),
+        ApiResource::erase::<ConfigMap>(&()),
+        ApiResource::erase::<Service>(&()),
+        ApiResource::erase::<PersistentVolumeClaim>(&()),
+        ApiResource::erase::<Pod>(&()),
+        ApiResource::erase::<PodDisruptionBudget>(&()),
+        ApiResource::erase::<ControllerRevision>(&()),
+    ]
+}
+
+async fn change(client: &Client, namespace: &str, patch: Value) -> Result<(), BoxError> {
+    let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
+    sets.patch(SET, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+    Ok(())
+}
+
+impl Scenario for Life {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn client(&self, injector: Arc<Injector>) -> Result<Client, BoxError> {
+        Ok(connect(self.config.clone(), Some(injector))?)
+    }
+
+    fn plain_client(&self) -> Result<Client, BoxError> {
+        Ok(connect(self.config.clone(), None)?)
+    }
+
+    fn namespace(&self) -> Step<'_, String> {
+        async {
+            // The kubelet of the run before ends its slurmds.
+            let before = std::mem::take(&mut *self.kubelets.lock());
+            for (namespace, kubelet) in before {
+                if !kubelet.lost().is_empty() {
+                    return Err(format!("{namespace}: {:?} went under jobs", kubelet.lost()).into());
+                }
+                kubelet.end().await;
+            }
+            let namespace = server().await?.namespace(self.name).await?.name().to_string();
+            let client = self.plain_client()?;
+            if let Some(slurm) = &self.slurm {
+                reset(slurm)?;
+                let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
+                secrets.create(&PostParams::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
+                let kubelet = Kubelet::start(client.clone(), &namespace, Arc::clone(slurm));
+                self.kubelets.lock().insert(namespace.clone(), kubelet);
+            }
+            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
+            accounts.create(&PostParams::default(), &worker_account(CLUSTER)?).await?;
+            let clusters: Api<SlurmCluster> = Api::namespaced(client, &namespace);
+            let cluster: SlurmCluster = serde_json::from_value(manifest(CLUSTER)?)?;
+            clusters.create(&PostParams::default(), &cluster).await?;
+            Ok(namespace)
+        }
+        .boxed()
+    }
+
+    fn start(&self, client: Client, namespace: &str, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        let url = self.slurm.as_ref().and_then(|slurm| slurm.rest_url().ok()).unwrap_or_default();
+        let setup =
+            Setup { links: links(url), controllers: vec![operator::nodeset::NAME], ..setup(namespace) };
+        operate_with(client, setup, stop).boxed()
+    }
+
+    fn steps(&self) -> usize {
+        self.acts.len()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
+        async move {
+            let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
+            let roll = |text: &str| json!({ "spec": { "workerAnnotations": { "roll": text } } });
+            let job = |node: &str| match &self.slurm {
+                Some(slurm) => start_job(slurm, node, "sleep 3").map(|_| ()),
+                None => Ok(()),
+            };
+            match self.acts[step] {
+                Act::Make(replicas) => {
+                    sets.create(&PostParams::default(), &node_set(SET, CLUSTER, replicas)?).await?;
+                }
+                Act::Scale(replicas) => {
+                    change(client, namespace, json!({ "spec": { "replicas": replicas } })).await?;
+                }
+                Act::ScaleUnderJob(replicas, node) => {
+                    job(node)?;
+                    change(client, namespace, json!({ "spec": { "replicas": replicas } })).await?;
+                }
+                Act::Roll(text) => change(client, namespace, roll(text)).await?,
+                Act::RollUnderJob(text, node) => {
+                    job(node)?;
+                    change(client, namespace, roll(text)).await?;
+                }
+                Act::Delete => {
+                    sets.delete(SET, &DeleteParams::background()).await?;
+                }
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn is_done<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, bool> {
+        async move {
+            let (replicas, value) = self.states[step];
+            let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+            let pods = pods.list(&ListParams::default()).await?.items;
+            let as_wanted = |pod: &Pod| {
+                pod.metadata.deletion_timestamp.is_none()
+                    && pod.annotations().get("roll").map(String::as_str) == value
+            };
+            if pods.len() != usize::try_from(replicas)? || !pods.iter().all(as_wanted) {
+                return Ok(false);
+            }
+            let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
+            let Some(set) = sets.get_opt(SET).await? else {
+                return Ok(matches!(self.acts[step], Act::Delete));
+            };
+            if matches!(self.acts[step], Act::Delete) {
+                return Ok(false);
+            }
+            let Some(status) = set.status else { return Ok(false) };
+            let settled = status.observed_generation == set.metadata.generation;
+            // With Slurm all of them work in the end, and none is drained.
+            Ok(settled && (self.slurm.is_none() || status.phase == "Ready"))
+        }
+        .boxed()
+    }
+
+    fn world<'a>(&'a self, client: &'a Client, namespace: &'a str) -> Step<'a, World> {
+        async move {
+            let mask = |kind: &str, value: &mut Value| {
+                if kind == "ConfigMap" && value["metadata"]["name"] == "kube-root-ca.crt" {
+                    *value = Value::Null;
+                    return;
+                }
+                // Which revisions there are depends on the namespace, which is part of their content; how many does not.
+                if kind == "ControllerRevision" {
+                    *value = Value::Null;
+                    return;
+                }
+                if let Some(labels) = value["metadata"]["labels"].as_object_mut() {
+                    labels.remove(operator::nodeset::REVISION);
+                }
+                if kind != "NodeSet"
+                    && let Some(object) = value.as_object_mut()
+                {
+                    object.remove("status");
+                }
+            };
+            let mut world = World::read(client, namespace, &kinds(), mask).await?;
+            let revisions: Api<ControllerRevision> = Api::namespaced(client.clone(), namespace);
+            let count = revisions.list(&ListParams::default()).await?.items.len();
+            world.objects.insert("revisions".into(), count.into());
+            Ok(world)
+        }
+        .boxed()
+    }
+
+    fn monitor(&self, writes: &[Write]) -> Result<(), String> {
+        for kubelet in self.kubelets.lock().values() {
+            let lost = kubelet.lost();
+            if !lost.is_empty() {
+                return Err(format!("pods went under jobs: {lost:?}"));
+            }
+        }
+        for write in writes {
+            let (call, body) = (&write.call, &write.body);
+            let of_pod = call.resource == "pods";
+            if of_pod
+                && call.verb == Verb::Delete
+                && (body["preconditions"]["uid"].is_null() || body["preconditions"]["resourceVersion"].is_null())
+            {
+                return Err(format!("{call} without the version of what was looked at"));
+            }
+            let makes = call.verb == Verb::Create && call.subresource.is_none();
+            if makes && body["metadata"]["ownerReferences"].is_null() {
+                return Err(format!("{call} makes an object without an owner"));
+            }
+        }
+        let statuses: Vec<&Value> = writes
+            .iter()
+            .filter(|write| write.call.subresource.is_some() && write.call.resource == "nodesets")
+            .filter(|write| write.status.is_some_and(|status| status < 300))
+            .map(|write| &write.body["status"])
+            .collect();
+        if statuses.windows(3).any(|same| same[0] == same[1] && same[1] == same[2]) {
+            return Err("the same status was written again and again".into());
+        }
+        Ok(())
+    }
+}
+
+/// All nodes take jobs, as if nothing had been.
+fn reset(slurm: &SlurmMachine) -> Result<(), BoxError> {
+    let _ = slurm.exec(&["scancel", "--state=running"]);
+    for number in 0..3 {
+        let node = format!("NodeName=w-{number}");
+        let _ = slurm.exec(&["scontrol", "update", &node, "State=UNDRAIN"]);
+        let _ = slurm.exec(&["scontrol", "update", &node, "State=RESUME"]);
+    }
+    Ok(())
+}
+
+async fn sweep(life: Life, sample: usize) -> Result<()> {
+    let report = sweep::run(Arc::new(life), Choice::from_env(sample, 5)).await;
+    println!("{} of {} cases ran, {} failed", report.cases, report.of, report.failures.len());
+    assert!(report.cases > 0, "{}", report.failures.join("\n"));
+    assert!(report.failures.is_empty(), "{}", report.failures.join("\n"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_in_the_life_of_workers_that_never_start_leads_to_the_same_end() -> Result<()> {
+    let acts = vec![
+        Act::Make(2),
+        Act::Scale(4),
+        Act::Scale(1),
+        Act::Roll("one"),
+        Act::Roll("two"),
+        Act::Roll("one"),
+        Act::Delete,
+    ];
+    sweep(Life::new("workers-never-start", config().await?, acts, None), 8).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_fault_costs_a_job_and_all_lead_to_the_same_end() -> Result<()> {
+    let acts = vec![
+        Act::Make(2),
+        Act::ScaleUnderJob(1, "w-1"),
+        Act::Scale(3),
+        Act::RollUnderJob("one", "w-1"),
+        Act::RollUnderJob("two", "w-0"),
+        Act::Delete,
+    ];
+    let slurm = machine(Version::V26_05, 3)?;
+    sweep(Life::new("workers-with-jobs", config().await?, acts, Some(slurm)), 3).await
+}
