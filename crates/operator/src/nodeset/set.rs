@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::nodeset::{
     Amount, Api, Content, Deletion, DrainOnDelete, Retention, Selector, Set, Strategy, UnixTime,
 };
-use api::common::OnDeadline;
+use api::common::{OnDeadline, RetentionPolicy};
 use api::nebius::{NodeSet, NodeSetStatus, NodeSetUpdateStrategy};
 use engine::Key;
 use engine::apply::DesiredObject;
@@ -156,6 +156,16 @@ fn drain_on_delete(set: &NodeSet) -> DrainOnDelete {
     }
 }
 
+/// What becomes of claims: they go with the set, and stay when it shrinks, unless the user says otherwise.
+fn retention(set: &NodeSet) -> Retention {
+    let asked = set.spec.slurmd.volumes.persistent_volume_claim_retention_policy.as_ref();
+    let (deleted, scaled) = asked.map_or((None, None), |asked| (asked.when_deleted, asked.when_scaled));
+    Retention {
+        delete_with_set: deleted != Some(RetentionPolicy::Retain),
+        delete_when_scaled: scaled == Some(RetentionPolicy::Delete),
+    }
+}
+
 const fn strategy(asked: Option<NodeSetUpdateStrategy>) -> Strategy {
     match asked {
         None | Some(NodeSetUpdateStrategy::RollingUpdate | NodeSetUpdateStrategy::SlurmAwareRollingUpdate) => {
@@ -206,7 +216,7 @@ impl WorkerSet for NebiusSet<'_> {
             paused: spec.update_paused == Some(true) || self.update_waits().is_some(),
             min_ready: Duration::ZERO,
             claim_templates: self.template.iter().flat_map(|template| template.claim_names()).collect(),
-            retention: Retention { delete_with_set: true, delete_when_scaled: false },
+            retention: retention(self.object),
             selector: Selector::Usable,
             protect: spec.care.workload_disruption_protection,
             has_finalizer: engine::finalizer::has(self.object.meta(), FINALIZER),

@@ -32,12 +32,13 @@ pub fn planned(set: &NebiusSet<'_>, outcome: &Outcome<'_>) -> NodeSetStatus {
     let mut fold = Fold::new(set.object(), outcome.now);
     for condition in &plan.conditions {
         let (mut reason, mut message) = (condition.reason, condition.message.clone());
-        if condition.type_ == planned_condition::PODS_READY && !condition.holds {
-            if let Some((trouble, is_missing)) = trouble(set, outcome) {
-                message = format!("{message}; {trouble}");
-                if is_missing {
-                    reason = MISSING;
-                }
+        if condition.type_ == planned_condition::PODS_READY
+            && !condition.holds
+            && let Some((trouble, is_missing)) = trouble(set, outcome)
+        {
+            message = format!("{message}; {trouble}");
+            if is_missing {
+                reason = MISSING;
             }
         }
         if condition.type_ == planned_condition::STATEFUL_SET_UPDATED

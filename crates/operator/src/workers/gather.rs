@@ -90,7 +90,6 @@ impl Seen {
         let ends = wanted.deletion.is_some();
         let claims = claims(caches, &wanted, &pods);
         let namespace = caches.namespaces.get(&Key::cluster_scoped(wanted.namespace));
-        drop(wanted);
         if ends && matches!(slurm, SeenSlurm::NoCluster) {
             ask_agents(set, &mut pods).await;
         }

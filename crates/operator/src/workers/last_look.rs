@@ -107,7 +107,7 @@ fn believed(looked: &Looked) -> Result<(&Snapshot, Identity), String> {
         Looked::Nothing(why) => Err(why.clone()),
         Looked::Fresh(_, Identity::Foreign) => Err("another cluster answers".into()),
         Looked::Fresh(snapshot, _) if snapshot.nodes().is_empty() => Err("Slurm's list is empty".into()),
-        Looked::Fresh(snapshot, identity) => Ok((snapshot, *identity)),
+        Looked::Fresh(snapshot, identity) => Ok((&**snapshot, *identity)),
     }
 }
 

@@ -51,7 +51,7 @@ impl<S: WorkerSet> Execution<'_, S> {
         link.wrote();
         match changed.map_err(failed)? {
             Lookup::Found(()) => {
-                tracing::info!(node = name, reason = update.reason, what, "a Slurm node is changed");
+                tracing::info!(node = name, reason = ?update.reason, what, "a Slurm node is changed");
                 Ok(Step::Done)
             }
             Lookup::Absent => Ok(Step::Again),

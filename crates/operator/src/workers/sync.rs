@@ -107,7 +107,6 @@ impl Workers {
         if wanted.protect {
             objects.push(budget::desired(wanted.namespace, wanted.name, set.keys(), set.selector())?);
         }
-        drop(wanted);
         Ok(self.context.applier.apply(owner, objects).await.into_result()?)
     }
 

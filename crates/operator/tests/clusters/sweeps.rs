@@ -150,11 +150,11 @@ impl Scenario for Life {
                     value["spec"]["healthCheckNodePort"] = Value::Null;
                 }
                 if let Some(annotations) = value["metadata"]["annotations"].as_object_mut() {
-                    // The namespace is part of the template, and each run has its own.
-                    annotations.retain(|name, _| {
-                        !name.starts_with("deployment.kubernetes.io/")
-                            && name != operator::nodeset::TEMPLATE_HASH
-                    });
+                    annotations.retain(|name, _| !name.starts_with("deployment.kubernetes.io/"));
+                }
+                // The namespace is part of the template, and each run has its own.
+                if let Some(labels) = value["metadata"]["labels"].as_object_mut() {
+                    labels.remove(operator::nodeset::REVISION);
                 }
             };
             Ok(World::read(client, namespace, &kinds(), mask).await?)
