@@ -199,8 +199,8 @@ impl WorkerSet for SlinkySet<'_> {
         self.object.spec.selector.clone()
     }
 
-    fn objects(&self) -> Result<Vec<DesiredObject>, serde_json::Error> {
-        Ok(Vec::new())
+    fn objects(&self) -> Result<Option<Vec<DesiredObject>>, serde_json::Error> {
+        Ok(Some(Vec::new()))
     }
 
     fn current_status(&self) -> Option<&NodeSetStatus> {
