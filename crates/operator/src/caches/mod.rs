@@ -152,11 +152,12 @@ impl Caches {
             .with_index(BY_NODE, node_of_pod);
         let revisions = Selection::all(scope.clone())
             .with_labels(&ours)
-            .with_index(BY_NODE_SET, |revision: &RevisionView| set_of_revision(revision).into_iter().collect());
+            .with_index(BY_NODE_SET, |revision: &RevisionView| {
+                set_of_revision(revision).into_iter().collect()
+            });
         let slinky_clusters = Selection::all(slinky.clone()).with_index(BY_SECRET, secret_of_cluster);
-        let slinky_pods = Selection::all(slinky.clone())
-            .with_labels(keys::POD_NAME)
-            .with_index(BY_NODE, node_of_pod);
+        let slinky_pods =
+            Selection::all(slinky.clone()).with_labels(keys::POD_NAME).with_index(BY_NODE, node_of_pod);
         let slinky_revisions = Selection::all(slinky.clone()).with_labels(keys::HASH);
         Self {
             clusters: all!(),

@@ -168,7 +168,8 @@ fn retention(set: &NodeSet) -> Retention {
 
 const fn strategy(asked: Option<NodeSetUpdateStrategy>) -> Strategy {
     match asked {
-        None | Some(NodeSetUpdateStrategy::RollingUpdate | NodeSetUpdateStrategy::SlurmAwareRollingUpdate) => {
+        None
+        | Some(NodeSetUpdateStrategy::RollingUpdate | NodeSetUpdateStrategy::SlurmAwareRollingUpdate) => {
             Strategy::RollingUpdate
         }
         Some(NodeSetUpdateStrategy::OnDelete) => Strategy::OnDelete,

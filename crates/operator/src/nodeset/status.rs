@@ -145,8 +145,7 @@ impl<'a> Fold<'a> {
             self.put(SUPPORTED, false, "NotSupported", &message);
         }
         let before = self.set.status.as_ref().and_then(|status| status.label_selector.clone());
-        let selector: Vec<String> =
-            selector.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let selector: Vec<String> = selector.iter().map(|(name, value)| format!("{name}={value}")).collect();
         NodeSetStatus {
             conditions: Some(self.conditions),
             phase: phase.into(),
@@ -200,7 +199,10 @@ mod tests {
     fn a_set_that_names_two_clusters_is_wrong() {
         let status = waiting(&set(None), &[], DISAGREEMENT, "a and b", at(0));
         let valid = condition(&status, VALID);
-        assert_eq!((valid.status.as_str(), valid.reason.as_str(), valid.message.as_str()), ("False", DISAGREEMENT, "a and b"));
+        assert_eq!(
+            (valid.status.as_str(), valid.reason.as_str(), valid.message.as_str()),
+            ("False", DISAGREEMENT, "a and b")
+        );
     }
 
     #[test]

@@ -46,7 +46,10 @@ impl HeldLinks {
                 Connection::Link(link)
             }
             None => Connection::Silent(context.links.why_not(&link).unwrap_or_else(|| {
-                format!("waiting for the link to Slurm of Cluster {}; its conditions say more", link.cluster.name)
+                format!(
+                    "waiting for the link to Slurm of Cluster {}; its conditions say more",
+                    link.cluster.name
+                )
             })),
         }
     }
@@ -72,7 +75,12 @@ impl HeldLinks {
 
     /// When to look again at the latest: so that a link of a Cluster that is gone ends.
     pub fn sooner(&self, key: &Key, wake: Wake) -> Wake {
-        let left = self.0.lock().get(key).and_then(|held| held.orphaned).map(|since| KEPT.saturating_sub(since.elapsed()));
+        let left = self
+            .0
+            .lock()
+            .get(key)
+            .and_then(|held| held.orphaned)
+            .map(|since| KEPT.saturating_sub(since.elapsed()));
         match (wake, left) {
             (wake, None) => wake,
             (Wake::OnChange, Some(left)) => Wake::After(left),

@@ -116,37 +116,42 @@ mod tests {
 
     #[test]
     fn the_pod_is_the_template_with_a_name_and_a_place_of_its_own() {
-        let pod = made(
-            json!({ "serviceName": "svc", "template": {
+        let pod = made(json!({ "serviceName": "svc", "template": {
                 "metadata": {
                     "name": "ignored", "namespace": "elsewhere",
                     "labels": { "app": "slurmd", (keys::PROTECTED): "true" },
                     "annotations": { "a": "b" }, "finalizers": ["example.com/f"],
                 },
                 "spec": { "nodeName": "n", "hostname": "ignored-", "containers": [{ "name": "slurmd", "image": "i" }] },
-            } }),
-        );
+            } }));
         let meta = &pod["metadata"];
-        assert_eq!((&meta["name"], &meta["namespace"], &meta["generateName"]), (&json!("w-3"), &json!("ns"), &json!("w-")));
+        assert_eq!(
+            (&meta["name"], &meta["namespace"], &meta["generateName"]),
+            (&json!("w-3"), &json!("ns"), &json!("w-"))
+        );
         assert_eq!(meta["labels"], json!({ "app": "slurmd", (keys::POD_HOSTNAME): "host-3" }));
-        assert_eq!((&meta["annotations"], &meta["finalizers"]), (&json!({ "a": "b" }), &json!(["example.com/f"])));
+        assert_eq!(
+            (&meta["annotations"], &meta["finalizers"]),
+            (&json!({ "a": "b" }), &json!(["example.com/f"]))
+        );
         let spec = &pod["spec"];
-        assert_eq!((&spec["hostname"], &spec["subdomain"], &spec["nodeName"]), (&json!("host-3"), &json!("svc"), &Value::Null));
+        assert_eq!(
+            (&spec["hostname"], &spec["subdomain"], &spec["nodeName"]),
+            (&json!("host-3"), &json!("svc"), &Value::Null)
+        );
         assert_eq!(spec["containers"], json!([{ "name": "slurmd", "image": "i" }]));
         assert_eq!(spec["volumes"], Value::Null);
     }
 
     #[test]
     fn claims_take_the_place_of_volumes_with_their_names() {
-        let pod = made(
-            json!({
-                "volumeClaimTemplates": [{ "metadata": { "name": "spool" } }],
-                "template": { "metadata": { "labels": { "app": "slurmd" } }, "spec": {
-                    "containers": [{ "name": "slurmd" }],
-                    "volumes": [{ "name": "spool", "emptyDir": {} }, { "name": "tmp", "emptyDir": {} }],
-                } },
-            }),
-        );
+        let pod = made(json!({
+            "volumeClaimTemplates": [{ "metadata": { "name": "spool" } }],
+            "template": { "metadata": { "labels": { "app": "slurmd" } }, "spec": {
+                "containers": [{ "name": "slurmd" }],
+                "volumes": [{ "name": "spool", "emptyDir": {} }, { "name": "tmp", "emptyDir": {} }],
+            } },
+        }));
         let expected = json!([
             { "name": "tmp", "emptyDir": {} },
             { "name": "spool", "persistentVolumeClaim": { "claimName": "spool-w-3" } },
@@ -161,7 +166,8 @@ mod tests {
             let all = pod["spec"]["tolerations"].as_array().unwrap().clone();
             all.iter().map(|one| one["key"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
         };
-        let mine = json!({ "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute" });
+        let mine =
+            json!({ "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute" });
         let template = |host_network: bool| {
             json!({ "metadata": { "labels": { "app": "slurmd" } }, "spec": {
                 "hostNetwork": host_network, "containers": [{ "name": "slurmd" }], "tolerations": [mine],
@@ -171,6 +177,9 @@ mod tests {
         assert_eq!(keys.len(), 5, "none stands twice: {keys:?}");
         assert!(keys.contains(&"node.kubernetes.io/unreachable".to_owned()));
         assert!(!keys.contains(&"node.kubernetes.io/unschedulable".to_owned()));
-        assert_eq!(tolerations(template(true)).last().map(String::as_str), Some("node.kubernetes.io/network-unavailable"));
+        assert_eq!(
+            tolerations(template(true)).last().map(String::as_str),
+            Some("node.kubernetes.io/network-unavailable")
+        );
     }
 }

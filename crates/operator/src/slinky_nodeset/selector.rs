@@ -40,8 +40,12 @@ impl PodSelector {
 
     /// As text, for requests and for the scale subresource: equal selectors give equal texts.
     pub fn text(&self) -> String {
-        let mut expressions: Vec<String> =
-            self.selector.iter().flat_map(|selector| selector.clone().into_iter()).map(|it| it.to_string()).collect();
+        let mut expressions: Vec<String> = self
+            .selector
+            .iter()
+            .flat_map(|selector| selector.clone().into_iter())
+            .map(|it| it.to_string())
+            .collect();
         expressions.sort_unstable();
         expressions.join(",")
     }
@@ -55,7 +59,9 @@ mod tests {
     use super::*;
 
     fn selector(selector: &Value, labels: &Value) -> PodSelector {
-        PodSelector::of(&set(json!({ "selector": selector, "template": { "metadata": { "labels": labels } } })))
+        PodSelector::of(&set(
+            json!({ "selector": selector, "template": { "metadata": { "labels": labels } } }),
+        ))
     }
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -70,7 +76,8 @@ mod tests {
         assert_eq!(verdict(json!({})), nodeset::Selector::Empty);
         assert_eq!(verdict(json!({ "matchLabels": {}, "matchExpressions": [] })), nodeset::Selector::Empty);
         assert_eq!(verdict(json!({ "matchLabels": { "app": "other" } })), nodeset::Selector::NotTheTemplate);
-        let unknown = json!({ "matchExpressions": [{ "key": "app", "operator": "Near", "values": ["slurmd"] }] });
+        let unknown =
+            json!({ "matchExpressions": [{ "key": "app", "operator": "Near", "values": ["slurmd"] }] });
         assert_eq!(verdict(unknown), nodeset::Selector::NotTheTemplate);
     }
 

@@ -94,7 +94,10 @@ impl WorkerSet for SlinkySet<'_> {
     fn set(&self) -> Set<'_> {
         let wanted = &self.object.spec;
         let meta = &self.object.metadata;
-        let asked = meta.deletion_timestamp.as_ref().map(|time| UnixTime(u64::try_from(time.0.as_second()).unwrap_or(0)));
+        let asked = meta
+            .deletion_timestamp
+            .as_ref()
+            .map(|time| UnixTime(u64::try_from(time.0.as_second()).unwrap_or(0)));
         Set {
             namespace: &self.namespace,
             name: &self.name,

@@ -36,7 +36,9 @@ pub fn watch(controller: &Controller, context: &Context) {
     let known = caches.clone();
     controller.watch(&caches.slinky_clusters, move |change| {
         // How it is, its link tells.
-        let matters = |cluster: &Option<Arc<Guarded<slinky::Cluster>>>| cluster.as_ref().map(|cluster| is_forced(&**cluster));
+        let matters = |cluster: &Option<Arc<Guarded<slinky::Cluster>>>| {
+            cluster.as_ref().map(|cluster| is_forced(&**cluster))
+        };
         if matters(&change.before) == matters(&change.after) {
             return Vec::new();
         }

@@ -175,8 +175,7 @@ fn images(validated: &ValidatedCluster, live: &Live) -> Images {
     let slurmctld = slurmctld(validated, live.controller.as_deref());
     let rest = validated.rest.as_ref().ok();
     // Without an image of its own it may run slurmctld's.
-    let slurmrestd =
-        rest.and_then(|rest| wanted(&rest.container.image)).or_else(|| slurmctld.wanted.clone());
+    let slurmrestd = rest.and_then(|rest| wanted(&rest.container.image)).or_else(|| slurmctld.wanted.clone());
     let workers = validated.workers.as_ref().ok().and_then(Option::as_ref);
     let name = validated.names().worker();
     let set = live.node_sets().find(|set| set.name_any() == name);
@@ -187,7 +186,7 @@ fn images(validated: &ValidatedCluster, live: &Live) -> Images {
         sshd: image(
             live.login.as_deref(),
             container::SSHD,
-            validated.login.as_ref().ok().and_then(|login| wanted(&login.sshd.image))
+            validated.login.as_ref().ok().and_then(|login| wanted(&login.sshd.image)),
         ),
         slurmd: Image {
             live: set.map(|set| image_text(&set.spec.slurmd.image)),

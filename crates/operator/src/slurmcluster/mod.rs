@@ -29,9 +29,9 @@ use render::labels;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use desired::desired;
+pub use ending::FINALIZER;
 pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
-pub use ending::FINALIZER;
 pub use for_workers::{ForWorkers, for_workers};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};

@@ -117,8 +117,7 @@ impl Look<'_> {
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
         let before = self.lines_before().await?;
-        let (facts, names) =
-            facts::gather(context, self.key, validated, &live, programs, &before).await?;
+        let (facts, names) = facts::gather(context, self.key, validated, &live, programs, &before).await?;
         let lines = Arc::new(kept_lines::lines_of(&facts.node_sets));
         self.memory.lines.lock().insert(self.key.clone(), lines);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
@@ -349,9 +348,8 @@ pub(super) async fn tell_status(
     next: &SlurmClusterStatus,
 ) -> Result<(), Error> {
     let before = cluster.status.as_ref();
-    let written = status::write(&context.client, crate::MANAGER, cluster, before, next)
-        .await
-        .map_err(Error::Status)?;
+    let written =
+        status::write(&context.client, crate::MANAGER, cluster, before, next).await.map_err(Error::Status)?;
     if let Some(version) = written {
         let uid = cluster.uid().unwrap_or_default();
         context.caches.clusters.wrote(Key::of(cluster), &version, &uid);

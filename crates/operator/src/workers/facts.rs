@@ -248,7 +248,10 @@ mod tests {
 
     #[test]
     fn only_plain_numbers_are_costs() {
-        assert_eq!([Some("-3"), Some("7"), Some("+7"), Some("07"), Some("x"), None].map(cost), [-3, 7, 0, 0, 0, 0]);
+        assert_eq!(
+            [Some("-3"), Some("7"), Some("+7"), Some("07"), Some("x"), None].map(cost),
+            [-3, 7, 0, 0, 0, 0]
+        );
     }
 
     #[test]

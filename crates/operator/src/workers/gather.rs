@@ -219,10 +219,10 @@ fn claims(caches: &Caches, wanted: &Set<'_>, pods: &[SeenPod]) -> Vec<Arc<ClaimV
     let most = u32::try_from(pods.len()).unwrap_or(u32::MAX);
     let mut ordinals: BTreeSet<u32> = (0..wanted.replicas.saturating_add(most)).collect();
     ordinals.extend(pods.iter().filter_map(|pod| wanted.ordinal_of(facts::name(&*pod.view))));
-    let names =
-        wanted.claim_templates.iter().flat_map(|template| {
-            ordinals.iter().map(move |ordinal| wanted.claim_name(template, *ordinal))
-        });
+    let names = wanted
+        .claim_templates
+        .iter()
+        .flat_map(|template| ordinals.iter().map(move |ordinal| wanted.claim_name(template, *ordinal)));
     names.filter_map(|name| caches.claims.get(&Key::new(wanted.namespace, &name))).collect()
 }
 
@@ -231,8 +231,7 @@ fn claim_fact<'a, S: WorkerSet>(claim: &'a ClaimView, set: &S) -> Claim<'a> {
     let own = set.object().meta().name.as_deref();
     let (kind, group) = (S::Object::kind(&()), S::Object::group(&()));
     let owners = meta.owner_references.iter().flatten().map(|owner| {
-        let of_our_kind =
-            owner.kind == kind && owner.api_version.split('/').next() == Some(&*group);
+        let of_our_kind = owner.kind == kind && owner.api_version.split('/').next() == Some(&*group);
         let target = if of_our_kind && Some(owner.name.as_str()) == own {
             RefTarget::Set { uid: &owner.uid }
         } else if owner.kind == "Pod" && owner.api_version == "v1" {

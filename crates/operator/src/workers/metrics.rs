@@ -63,13 +63,7 @@ impl WorkerMetrics {
     }
 
     /// Notes a plan.
-    pub(super) fn note(
-        &self,
-        controller: &'static str,
-        key: &Key,
-        plan: &Plan,
-        oldest: Option<UnixTime>,
-    ) {
+    pub(super) fn note(&self, controller: &'static str, key: &Key, plan: &Plan, oldest: Option<UnixTime>) {
         for action in &plan.actions {
             self.planned.get_or_create(&ActionLabels { controller, action: action.kind() }).inc();
         }

@@ -10,15 +10,21 @@ use nodeset::Owner;
 use serde_json::{Value, json};
 
 use super::execute::{Execution, Step, is_conflict};
-use super::{Error, WorkerSet, Wanted, facts, ownership};
+use super::{Error, Wanted, WorkerSet, facts, ownership};
 
 impl<S: WorkerSet> Execution<'_, S> {
     /// The data of the revision with this label.
     pub(super) fn revision_data(&self, label: &str) -> Option<Value> {
         let hash = self.set.keys().hash;
-        let of_it = |view: &RevisionView| crate::owner::label(view, hash).unwrap_or(facts::name(view)) == label;
-        let newest =
-            self.seen.revisions.iter().map(|(view, _)| view).filter(|view| of_it(view)).max_by_key(|view| view.revision);
+        let of_it =
+            |view: &RevisionView| crate::owner::label(view, hash).unwrap_or(facts::name(view)) == label;
+        let newest = self
+            .seen
+            .revisions
+            .iter()
+            .map(|(view, _)| view)
+            .filter(|view| of_it(view))
+            .max_by_key(|view| view.revision);
         newest.map(|view| view.data())
     }
 

@@ -73,8 +73,7 @@ impl Workers {
         let oldest = memory.waiting(&plan.waits, seen.now());
         self.context.worker_metrics.note(self.controller, &key, &plan, oldest);
         events::problems(&self.context, object, &memory.news(&plan.problems));
-        let done =
-            Execution::new(&self.context, set, &memory, &seen, &plan, &key, owner.uid()).run().await;
+        let done = Execution::new(&self.context, set, &memory, &seen, &plan, &key, owner.uid()).run().await;
         memory.watch(seen.slurm.link(), plan.watch_slurm || done.changed_slurm());
         if done.let_go() {
             self.context.applier.forget(owner.uid());
@@ -141,13 +140,7 @@ fn is_shown<S: WorkerSet>(set: &S) -> bool {
 }
 
 /// When to look again without being woken.
-fn wake<S: WorkerSet>(
-    set: &S,
-    seen: &Seen,
-    plan: &nodeset::Plan,
-    done: &Done,
-    memory: &Memory,
-) -> Wake {
+fn wake<S: WorkerSet>(set: &S, seen: &Seen, plan: &nodeset::Plan, done: &Done, memory: &Memory) -> Wake {
     // A plan that makes only a part of the pods wants to go on at once; not while none can be made.
     let planned = plan.look_again.filter(|time| !(time.is_zero() && set.not_yet().is_some()));
     let slurm = done.changed_slurm().then_some(SLURM_SOON);

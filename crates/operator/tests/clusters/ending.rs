@@ -101,7 +101,9 @@ async fn who_gave_up_the_care_does_not_wait_for_a_kubelet_that_never_answers() -
     }
     place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
     place.until("the cluster waits", async || Ok(place.condition("a", "WaitingForWorkers").await?)).await?;
-    place.change("a", json!({ "metadata": { "annotations": { "slurm.nebius.ai/force-delete": "true" } } })).await?;
+    place
+        .change("a", json!({ "metadata": { "annotations": { "slurm.nebius.ai/force-delete": "true" } } }))
+        .await?;
     until_gone(&place).await?;
     let free = json!({ "metadata": { "finalizers": null } });
     for pod in ["a-worker-0", "a-worker-1"] {

@@ -62,8 +62,10 @@ async fn until_lines(place: &Place, what: &str, wanted: &[&str]) -> Result<()> {
         .with_context(|| format!("wanted: {wanted:?}"))
 }
 
-const FIRST: &str = "NodeName=gpu-0 NodeHostname=gpu-0 NodeAddr=192.0.2.1 CPUs=156 RealMemory=1249280 Gres=gpu:8";
-const SECOND: &str = "NodeName=gpu-1 NodeHostname=gpu-1 NodeAddr=192.0.2.1 CPUs=156 RealMemory=1249280 Gres=gpu:8";
+const FIRST: &str =
+    "NodeName=gpu-0 NodeHostname=gpu-0 NodeAddr=192.0.2.1 CPUs=156 RealMemory=1249280 Gres=gpu:8";
+const SECOND: &str =
+    "NodeName=gpu-1 NodeHostname=gpu-1 NodeAddr=192.0.2.1 CPUs=156 RealMemory=1249280 Gres=gpu:8";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_leaves_slurm_conf_after_its_pod_whatever_becomes_of_its_set() -> Result<()> {

@@ -136,6 +136,13 @@ impl Place {
         Ok(())
     }
 
+    /// Stops the controllers and starts them anew: they know nothing of before.
+    pub async fn restart(&mut self, links: SlurmLinks) -> Result<()> {
+        self.stop.cancel();
+        self.stop = CancellationToken::new();
+        self.start_with(|setup| Setup { links, ..setup }).await
+    }
+
     pub fn name(&self) -> &str {
         self.namespace.name()
     }

@@ -188,7 +188,7 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     let second =
         SlurmMachine::start(Options::controller_only(Version::V26_05).rest().file("slurm.conf", &conf))?;
     let links = quick();
-    let place = Place::with("slinky-two", links.clone()).await?;
+    let mut place = Place::with("slinky-two", links.clone()).await?;
     put_token(&place, &good_token(&first)?).await?;
     for name in ["one", "two"] {
         make(&place, name, &first.rest_url()?).await?;
@@ -196,6 +196,19 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     for name in ["one", "two"] {
         until_reason(&place, name, "Answering").await?;
     }
+
+    // After a restart the operator asks Slurm again, and has nothing new to write.
+    place.until_quiet().await?;
+    let (writes, links) = (place.writes().len(), quick());
+    place.restart(links.clone()).await?;
+    place
+        .until("both are asked again", async || {
+            let asked = |name| links.get(&key(&place, name)).is_some_and(|link| link.health().looks > 3);
+            Ok((asked("one") && asked("two")).then_some(()))
+        })
+        .await?;
+    assert_eq!(place.writes().len(), writes, "{:?}", &place.writes()[writes..]);
+
     place.api::<Cluster>().delete("one", &DeleteParams::default()).await?;
     place
         .until("the link is forgotten", async || Ok(links.get(&key(&place, "one")).is_none().then_some(())))

@@ -32,7 +32,9 @@ pub fn machine(version: Version, nodes: u16) -> Result<Arc<SlurmMachine>> {
     let mut lines = String::new();
     for number in 0..nodes {
         let port = 7100 + number;
-        lines += &format!("NodeName=w-{number} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000 State=UNKNOWN\n");
+        lines += &format!(
+            "NodeName=w-{number} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=4000 State=UNKNOWN\n"
+        );
     }
     lines += "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n";
     Ok(Arc::new(SlurmMachine::start(Options::new(version).nodes(0).extra_conf(&lines))?))

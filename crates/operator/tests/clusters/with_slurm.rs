@@ -85,7 +85,8 @@ async fn replicas_that_go_back_and_forth_during_a_drain_take_the_drain_back() ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_replaces_workers_one_after_the_other_and_the_busy_one_when_its_job_has_ended() -> Result<()> {
+async fn an_update_replaces_workers_one_after_the_other_and_the_busy_one_when_its_job_has_ended() -> Result<()>
+{
     let place = SlurmPlace::new("update", Version::V24_11, 3).await?;
     let before = place.uids().await?;
     let job = place.start_job("w-1")?;
@@ -145,11 +146,15 @@ async fn where_only_an_image_differs_it_is_changed_in_the_pod_after_its_job() ->
         let slurmd = containers.into_iter().find(|container| container.name == "slurmd");
         Ok(slurmd.and_then(|container| container.image).unwrap_or_default())
     };
-    place.until("w-1 has the image", async || Ok(image("w-1").await?.ends_with(":new").then_some(()))).await?;
+    place
+        .until("w-1 has the image", async || Ok(image("w-1").await?.ends_with(":new").then_some(())))
+        .await?;
     place.until_idle("w-1").await?;
     assert!(!image("w-0").await?.ends_with(":new"), "a job is there");
     place.slurm.exec(&["scancel", &job])?;
-    place.until("w-0 has the image", async || Ok(image("w-0").await?.ends_with(":new").then_some(()))).await?;
+    place
+        .until("w-0 has the image", async || Ok(image("w-0").await?.ends_with(":new").then_some(())))
+        .await?;
     place.until_idle("w-0").await?;
     place.until_told("StatefulSetUpdated", "True", "").await?;
     assert_eq!(place.uids().await?, before, "no pod was replaced");
@@ -208,7 +213,11 @@ async fn pods_tell_the_state_of_their_node_and_what_others_wrote_there_stays() -
     let conditions = async || -> Result<Vec<String>> {
         let pod = place.place.api::<Pod>().get("w-0").await?;
         let all = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-        Ok(all.into_iter().filter(|condition| condition.status == "True").map(|condition| condition.type_).collect())
+        Ok(all
+            .into_iter()
+            .filter(|condition| condition.status == "True")
+            .map(|condition| condition.type_)
+            .collect())
     };
     let told = async |type_: &str| {
         let has = async || Ok(conditions().await?.iter().any(|known| known == type_).then_some(()));
@@ -225,7 +234,11 @@ async fn pods_tell_the_state_of_their_node_and_what_others_wrote_there_stays() -
     assert!(!all.iter().any(|type_| type_ == "SlurmNodeStateIdle"), "{all:?}");
     seconds(2).await;
     let writes = place.place.writes().split_off(before);
-    assert!(writes.len() <= 2, "{}", writes.iter().map(|write| write.call.to_string()).collect::<Vec<_>>().join("\n"));
+    assert!(
+        writes.len() <= 2,
+        "{}",
+        writes.iter().map(|write| write.call.to_string()).collect::<Vec<_>>().join("\n")
+    );
     let pod = place.place.api::<Pod>().get("w-0").await?;
     assert_eq!(pod.labels().get("slurm.nebius.ai/pod-protect").map(String::as_str), Some("true"));
     place.slurm.exec(&["scancel", &job])?;
@@ -239,6 +252,10 @@ async fn nothing_is_written_while_nothing_changes() -> Result<()> {
     let before = place.place.writes().len();
     seconds(10).await;
     let writes = place.place.writes().split_off(before);
-    assert!(writes.is_empty(), "{}", writes.iter().map(|write| write.call.to_string()).collect::<Vec<_>>().join("\n"));
+    assert!(
+        writes.is_empty(),
+        "{}",
+        writes.iter().map(|write| write.call.to_string()).collect::<Vec<_>>().join("\n")
+    );
     Ok(())
 }

@@ -55,10 +55,11 @@ async fn a_pod_made_by_hand_with_the_name_of_a_worker_is_told_and_left_alone() -
     assert!(told.contains("the pod gpu-1 has a name that this set wants"), "{told}");
     let now = place.api::<Pod>().get("gpu-1").await?;
     assert_eq!((now.uid(), now.metadata.owner_references), (foreign.uid(), None));
-    place.until("an event tells it", async || {
-        Ok(place.events("gpu").await?.into_iter().find(|note| note.contains("gpu-1 has a name")))
-    })
-    .await?;
+    place
+        .until("an event tells it", async || {
+            Ok(place.events("gpu").await?.into_iter().find(|note| note.contains("gpu-1 has a name")))
+        })
+        .await?;
     place.api::<Pod>().delete("gpu-1", &DeleteParams::default().grace_period(0)).await?;
     place
         .until("the worker takes the place", async || {

@@ -27,7 +27,9 @@ pub async fn until_told(place: &Place, set: &str, type_: &str, status: &str, par
             let conditions = set.status.and_then(|status| status.conditions).unwrap_or_default();
             let found = conditions.into_iter().find(|condition| condition.type_ == type_);
             let found = found.filter(|found| found.status == status);
-            Ok(found.filter(|found| found.reason == part || found.message.contains(part)).map(|found| found.message))
+            Ok(found
+                .filter(|found| found.reason == part || found.message.contains(part))
+                .map(|found| found.message))
         })
         .await
 }

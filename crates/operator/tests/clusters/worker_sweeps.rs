@@ -59,12 +59,7 @@ struct Life {
 }
 
 impl Life {
-    fn new(
-        name: &'static str,
-        config: Config,
-        acts: Vec<Act>,
-        slurm: Option<Arc<SlurmMachine>>,
-    ) -> Self {
+    fn new(name: &'static str, config: Config, acts: Vec<Act>, slurm: Option<Arc<SlurmMachine>>) -> Self {
         let (mut replicas, mut value, mut states) = (0, None, Vec::new());
         for act in &acts {
             match act {
@@ -255,7 +250,8 @@ impl Scenario for Life {
             let of_pod = call.resource == "pods";
             if of_pod
                 && call.verb == Verb::Delete
-                && (body["preconditions"]["uid"].is_null() || body["preconditions"]["resourceVersion"].is_null())
+                && (body["preconditions"]["uid"].is_null()
+                    || body["preconditions"]["resourceVersion"].is_null())
             {
                 return Err(format!("{call} without the version of what was looked at"));
             }

@@ -32,7 +32,8 @@ async fn a_pod_that_matches_is_adopted_and_let_go_when_it_does_not_any_more() ->
     let place = Place::new("slinky-adoption").await?;
     let sets = Sets(&place);
     sets.make_cluster(NOBODY, "token").await?;
-    let made = sets.pods().create(&PostParams::default(), &by_hand("w-0", &json!({ "app": "slurmd" }))?).await?;
+    let made =
+        sets.pods().create(&PostParams::default(), &by_hand("w-0", &json!({ "app": "slurmd" }))?).await?;
     // OnDelete: its revision is not known, so an update would replace it.
     let set = sets.make(&json!({ "replicas": 1, "updateStrategy": { "type": "OnDelete" } })).await?;
     let adopted = until_owned(&place, "w-0", 1).await?;

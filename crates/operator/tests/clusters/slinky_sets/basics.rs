@@ -40,7 +40,8 @@ async fn a_set_gets_its_pods_and_then_is_quiet() -> Result<()> {
     let revision: ControllerRevision = place.api().get(&format!("w-{hash}")).await?;
     assert_eq!((revision.revision, &revision.labels()[HASH]), (1, &hash));
     assert_eq!(revision.labels()["app"], "slurmd");
-    sets.until_status("two pods", |status| status.replicas == Some(2) && status.selector == "app=slurmd").await?;
+    sets.until_status("two pods", |status| status.replicas == Some(2) && status.selector == "app=slurmd")
+        .await?;
     place.until_quiet().await?;
     // Nothing changes, so nothing is written, although slurmrestd is asked again and again.
     let written = place.writes().len();
@@ -72,11 +73,13 @@ async fn a_selector_that_does_not_match_the_template_stops_everything() -> Resul
     sets.make(&json!({ "selector": selector })).await?;
     sets.until_told("Valid", "False", "SelectorMismatch", "spec.selector").await?;
     assert!(sets.pods().list(&ListParams::default()).await?.items.is_empty());
-    sets.change(json!({ "selector": { "matchExpressions": null, "matchLabels": { "app": "slurmd" } } })).await?;
+    sets.change(json!({ "selector": { "matchExpressions": null, "matchLabels": { "app": "slurmd" } } }))
+        .await?;
     sets.until_pod("w-0").await?;
     // Running pods are left alone when the selector turns wrong: a set that does not know its pods must not act on them.
     run(&place, "w-0").await?;
-    sets.change(json!({ "replicas": 0, "selector": { "matchExpressions": selector["matchExpressions"] } })).await?;
+    sets.change(json!({ "replicas": 0, "selector": { "matchExpressions": selector["matchExpressions"] } }))
+        .await?;
     sets.until_told("Valid", "False", "SelectorMismatch", "spec.selector").await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let pod = sets.pods().get("w-0").await?;

@@ -43,7 +43,8 @@ async fn until_owner(place: &Place, claim: &str, kind: Option<&str>) -> Result<(
     place
         .until(&format!("{claim} belongs to {kind:?}"), async || {
             let claim = place.api::<PersistentVolumeClaim>().get(claim).await?;
-            let owners: Vec<&str> = claim.owner_references().iter().map(|owner| owner.kind.as_str()).collect();
+            let owners: Vec<&str> =
+                claim.owner_references().iter().map(|owner| owner.kind.as_str()).collect();
             Ok((owners == Vec::from_iter(kind)).then_some(()))
         })
         .await
@@ -51,7 +52,9 @@ async fn until_owner(place: &Place, claim: &str, kind: Option<&str>) -> Result<(
 
 async fn until_claim_gone(place: &Place, name: &str) -> Result<()> {
     let claims = place.api::<PersistentVolumeClaim>();
-    place.until(&format!("{name} is gone"), async || Ok(claims.get_opt(name).await?.is_none().then_some(()))).await
+    place
+        .until(&format!("{name} is gone"), async || Ok(claims.get_opt(name).await?.is_none().then_some(())))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +66,9 @@ async fn claims_stay_unless_the_policy_says_otherwise() -> Result<()> {
     sets.change(json!({ "replicas": 0 })).await?;
     sets.until_gone("w-1").await?;
     sets.api().delete("w", &DeleteParams::default()).await?;
-    place.until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(()))).await?;
+    place
+        .until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(())))
+        .await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(claims.get("spool-w-1").await?.metadata.deletion_timestamp, None);
     Ok(())

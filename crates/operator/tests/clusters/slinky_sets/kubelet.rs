@@ -35,12 +35,8 @@ impl Drop for Kubelet {
 
 impl Kubelet {
     pub fn start(place: &Place, slurm: &Arc<SlurmMachine>) -> Self {
-        let mut rounds = Rounds {
-            pods: place.api(),
-            slurm: Arc::clone(slurm),
-            running: BTreeMap::new(),
-            started: 0,
-        };
+        let mut rounds =
+            Rounds { pods: place.api(), slurm: Arc::clone(slurm), running: BTreeMap::new(), started: 0 };
         Self(tokio::spawn(async move {
             loop {
                 if let Err(error) = rounds.go().await {
@@ -86,7 +82,8 @@ impl Rounds {
     }
 
     async fn run(&mut self, pod: &Pod) -> Result<()> {
-        let node = pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).context("a worker has a host name")?;
+        let node =
+            pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).context("a worker has a host name")?;
         self.started += 1;
         let daemon = format!("slurmd-{node}-{}", self.started);
         let conf = format!("Port={} CPUs=4 RealMemory=1000", FIRST_PORT + self.started);

@@ -154,7 +154,10 @@ impl Scenario for Life {
             if write.call.verb == Verb::Delete && write.body["preconditions"]["uid"].is_null() {
                 return Err(format!("{} without the uid of what was meant", write.call));
             }
-            if pods && write.call.verb == Verb::Delete && write.body["preconditions"]["resourceVersion"].is_null() {
+            if pods
+                && write.call.verb == Verb::Delete
+                && write.body["preconditions"]["resourceVersion"].is_null()
+            {
                 return Err(format!("{} without the version that was looked at", write.call));
             }
             if pods && write.call.verb == Verb::Create {

@@ -74,7 +74,8 @@ async fn a_set_of_the_original_is_not_rolled() -> Result<()> {
     }
     place.start().await?;
     sets.until_status("it is known", |status| {
-        (status.updated_replicas, status.ready_replicas, &*status.node_set_hash) == (Some(2), Some(2), "6b9f7c4d5")
+        (status.updated_replicas, status.ready_replicas, &*status.node_set_hash)
+            == (Some(2), Some(2), "6b9f7c4d5")
     })
     .await?;
     place.until_quiet().await?;
@@ -83,7 +84,9 @@ async fn a_set_of_the_original_is_not_rolled() -> Result<()> {
     assert_eq!(pods.iter().map(ResourceExt::uid).collect::<Vec<_>>(), made);
     assert!(pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_none()));
     // They are guarded now, as our own are.
-    assert!(pods.iter().all(|pod| pod.labels().get("slurm.nebius.ai/worker").is_some_and(|it| it == "slinky")));
+    assert!(
+        pods.iter().all(|pod| pod.labels().get("slurm.nebius.ai/worker").is_some_and(|it| it == "slinky"))
+    );
     let revisions = place.api::<ControllerRevision>().list(&ListParams::default()).await?.items;
     assert_eq!(revisions.len(), 1, "{revisions:?}");
     assert_eq!(revisions[0].revision, 4);

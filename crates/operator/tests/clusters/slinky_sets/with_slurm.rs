@@ -23,7 +23,10 @@ async fn workers(place: &Place, slurm: &Arc<SlurmMachine>, replicas: i32, change
     let sets = Sets(place);
     sets.make_cluster(&slurm.rest_url()?, &slurm.token("root", 3600)?).await?;
     let mut spec = json!({ "replicas": replicas });
-    spec.as_object_mut().into_iter().zip(change.as_object()).for_each(|(spec, change)| spec.extend(change.clone()));
+    spec.as_object_mut()
+        .into_iter()
+        .zip(change.as_object())
+        .for_each(|(spec, change)| spec.extend(change.clone()));
     sets.make(&spec).await?;
     let kubelet = Kubelet::start(place, slurm);
     sets.until_status("all are idle", |status| status.slurm_idle == Some(replicas)).await?;
@@ -44,7 +47,12 @@ fn node(slurm: &SlurmMachine, name: &str) -> String {
     slurm.exec(&["scontrol", "show", "node", name, "--oneliner"]).unwrap_or_default()
 }
 
-async fn until_node(place: &Place, slurm: &SlurmMachine, name: &str, check: impl Fn(&str) -> bool) -> Result<()> {
+async fn until_node(
+    place: &Place,
+    slurm: &SlurmMachine,
+    name: &str,
+    check: impl Fn(&str) -> bool,
+) -> Result<()> {
     place.until(&format!("node {name}"), async || Ok(check(&node(slurm, name)).then_some(()))).await
 }
 
@@ -66,7 +74,8 @@ async fn idle_workers_leave_and_the_busy_one_stays(version: Version) -> Result<(
         sets.until_gone(pod).await?;
         until_node(&place, &slurm, pod, str::is_empty).await?;
     }
-    sets.until_status("one is left", |status| (status.replicas, status.slurm_idle) == (Some(1), Some(0))).await?;
+    sets.until_status("one is left", |status| (status.replicas, status.slurm_idle) == (Some(1), Some(0)))
+        .await?;
     assert!(!is_drain(&node(&slurm, "w-2")), "{}", node(&slurm, "w-2"));
 
     sets.change(json!({ "replicas": 0 })).await?;
