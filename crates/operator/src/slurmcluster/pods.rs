@@ -97,8 +97,8 @@ pub async fn replace_login(context: &Context, pod: &PodView) -> Result<(), Error
     tracing::info!(pod = pod.name_any(), "a login pod without sessions is replaced");
     engine::objects::delete(&context.client, pod)
         .await
-        .map(drop)
-        .map_err(|error| Error::call(format!("pod {} could not be replaced", pod.name_any()), error))
+        .map_err(|error| Error::call(format!("pod {} could not be replaced", pod.name_any()), error))?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::apply::Owner;
 use engine::controller::Wake;
 use engine::{Key, status};
-use kube::{Resource as _, ResourceExt as _};
+use kube::Resource as _;
 use parking_lot::Mutex;
 
 use super::execute::{Done, Execution};
