@@ -55,8 +55,15 @@ where
     match api.delete(&key.name, &params).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
-        Ok(left) => Ok(left.left().and_then(|object| object.meta().resource_version.clone())),
+        Ok(left) => Ok(left.left().filter(stays).and_then(|object| object.meta().resource_version.clone())),
     }
+}
+
+/// Whether an object whose deletion began is there for a while.
+fn stays(object: &impl Resource) -> bool {
+    let meta = object.meta();
+    meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0)
+        || meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 /// Changes an object by a strategic merge patch, in which lists are merged by their keys: what others wrote there stays. The

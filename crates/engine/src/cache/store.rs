@@ -13,6 +13,9 @@ use crate::key::Key;
 /// must survive, than none at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// So many deleted objects are remembered before the old ones are thrown away.
+const REMEMBERED: usize = 1024;
+
 /// How one object changed.
 #[derive(Clone, Debug)]
 pub struct Change<V> {
@@ -51,6 +54,8 @@ pub(super) struct Store<V> {
     owners: HashMap<Box<str>, BTreeSet<Key>>,
     indexes: HashMap<&'static str, Index<V>>,
     expected: HashMap<Key, Expected>,
+    /// Objects that were deleted lately, and in which version: an answer to a write may come after the news of the end.
+    gone: HashMap<Key, (u64, Instant)>,
     /// Per watch: what a list in progress has brought so far, and when it began.
     listing: HashMap<usize, (Instant, BTreeMap<Key, Arc<V>>)>,
 }
@@ -65,6 +70,7 @@ impl<V: Resource> Store<V> {
                 .map(|(name, by)| (*name, Index { by: *by, keys: HashMap::new() }))
                 .collect(),
             expected: HashMap::new(),
+            gone: HashMap::new(),
             listing: HashMap::new(),
         }
     }
@@ -124,6 +130,12 @@ impl<V: Resource> Store<V> {
             Event::Delete(object) => {
                 let key = Key::of(&object);
                 self.settle(&key, version(&object));
+                if let Some(version) = version(&object) {
+                    if self.gone.len() >= REMEMBERED {
+                        self.gone.retain(|_, (_, since)| now.saturating_duration_since(*since) < PATIENCE);
+                    }
+                    self.gone.insert(key.clone(), (version, now));
+                }
                 self.remove(&key).into_iter().collect()
             }
         }
@@ -194,7 +206,9 @@ impl<V: Resource> Store<V> {
     /// Notes that we wrote this object on behalf of `owner`, and which version that gave.
     pub(super) fn expect(&mut self, key: Key, written: &str, owner: &str, now: Instant) {
         let Some(version) = parse(written) else { return };
-        if self.objects.get(&key).is_some_and(|known| self::version(&**known) >= Some(version)) {
+        if self.objects.get(&key).is_some_and(|known| self::version(&**known) >= Some(version))
+            || self.gone.get(&key).is_some_and(|(last, _)| *last >= version)
+        {
             return;
         }
         self.expected.insert(key, Expected { version, owner: owner.into(), since: now });
@@ -209,6 +223,7 @@ impl<V: Resource> Store<V> {
     /// Whether a write on behalf of `owner` has not come back yet.
     pub(super) fn awaits(&mut self, owner: &str, now: Instant) -> bool {
         self.expected.retain(|_, expected| now.saturating_duration_since(expected.since) < PATIENCE);
+        self.gone.retain(|_, (_, since)| now.saturating_duration_since(*since) < PATIENCE);
         self.expected.values().any(|expected| &*expected.owner == owner)
     }
 }
@@ -346,6 +361,17 @@ mod tests {
         fed.take(Event::Apply(orphan));
         fed.take(Event::Delete(object("n", "ac", 10)));
         assert_eq!((fed.store.owned_by("owner").len(), fed.store.by_index("first", "a").len()), (1, 1));
+    }
+
+    #[test]
+    fn an_object_whose_end_came_before_the_answer_to_the_write_is_not_awaited() {
+        let mut fed = Fed::new();
+        fed.take(Event::Apply(object("n", "a", 5)));
+        fed.take(Event::Delete(object("n", "a", 8)));
+        fed.store.expect(Key::new("n", "a"), "7", "me", fed.now);
+        assert!(!fed.store.awaits("me", fed.now));
+        fed.store.expect(Key::new("n", "a"), "9", "me", fed.now);
+        assert!(fed.store.awaits("me", fed.now), "the next one of that name is another matter");
     }
 
     #[test]

@@ -222,7 +222,7 @@ const KEY: [u8; 32] = [7; 32];
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_is_no_answer() -> Result<()> {
     let url = server(Some("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<garbage>")).await?;
-    nothing_goes("garbage", CLUSTER, url, KEY.into(), &["NoAnswer", "cannot be read"]).await
+    nothing_goes("garbage", CLUSTER, url, KEY.into(), &["NoAnswer", "slurmrestd"]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
-use kube::{Client, Config, Resource as _, ResourceExt as _};
+use kube::{Client, Config, ResourceExt as _};
 use operator::controllers::Setup;
 use parking_lot::Mutex;
 use rig::SlurmMachine;
