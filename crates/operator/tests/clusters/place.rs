@@ -110,6 +110,11 @@ impl Place {
         Self::with_setup(name, |setup| Setup { links, ..setup }).await
     }
 
+    /// With only one controller.
+    pub async fn with_controller(name: &str, controller: &'static str) -> Result<Self> {
+        Self::with_setup(name, |setup| Setup { controllers: vec![controller], ..setup }).await
+    }
+
     /// With other settings.
     pub async fn with_setup(name: &str, change: impl FnOnce(Setup) -> Setup) -> Result<Self> {
         let place = Self::idle(name).await?;
