@@ -97,7 +97,9 @@ async fn claims_go_with_their_pods_or_with_the_set_if_the_policy_says_so() -> Re
     until_owner(&place, "spool-w-1", Some("NodeSet")).await?;
     let set = sets.api().get("w").await?;
     sets.api().delete("w", &DeleteParams::default()).await?;
-    place.until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(()))).await?;
+    place
+        .until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(())))
+        .await?;
     // The garbage collector needs up to a minute to hear of new kinds; then it takes what belongs to a set that is gone.
     for claim in ["spool-w-0", "spool-w-1"] {
         let Some(claim) = claims.get_opt(claim).await? else { continue };

@@ -180,12 +180,15 @@ async fn without_the_cluster_or_its_token_nobody_goes_and_afterwards_work_goes_o
     sets.make_cluster(&slurm.rest_url()?, &token).await?;
     sets.until_gone("w-0").await?;
     sets.until_gone("w-2").await?;
-    let busy = sets.pods().get("w-1").await?;
+    assert_eq!(sets.pods().get("w-1").await?.metadata.deletion_timestamp, None, "a job runs there");
     slurm.exec(&["scancel", &job])?;
+    // Its successor gets the lowest number that is free.
     place
         .until("the last one is replaced", async || {
-            let pod = sets.pods().get_opt("w-1").await?;
-            Ok(pod.filter(|pod| pod.uid() != busy.uid()).map(drop))
+            let pods = sets.pods().list(&ListParams::default()).await?.items;
+            let image = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.containers[0].image.clone());
+            let images: Vec<Option<String>> = pods.iter().map(image).collect();
+            Ok((images == [Some("slurmd:2".to_owned())]).then_some(()))
         })
         .await
 }
