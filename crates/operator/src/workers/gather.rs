@@ -21,6 +21,31 @@ use crate::caches::Caches;
 use crate::slurm_links::Link;
 use crate::worker_pods::is_forced;
 
+/// How the link to Slurm is, besides what it told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkState {
+    /// There is none, or it answers.
+    Settled,
+    /// Its first answer has not come yet.
+    First,
+    /// The last look failed.
+    Failing,
+}
+
+impl LinkState {
+    fn of(connection: &Connection) -> Self {
+        let Connection::Link(link) = connection else { return Self::Settled };
+        let health = link.health();
+        if health.error.is_some() {
+            Self::Failing
+        } else if link.snapshot().is_none() {
+            Self::First
+        } else {
+            Self::Settled
+        }
+    }
+}
+
 /// Everything that was seen of one set at one moment. [`Seen::facts`] borrows from it.
 pub(super) struct Seen {
     pub(super) now: Timestamp,
@@ -28,6 +53,7 @@ pub(super) struct Seen {
     pub(super) claims: Vec<Arc<ClaimView>>,
     pub(super) revisions: Vec<(Arc<RevisionView>, Arc<Content>)>,
     pub(super) slurm: SeenSlurm,
+    pub(super) link: LinkState,
     namespace_ends: bool,
     namespace_forced: bool,
 }
@@ -47,15 +73,15 @@ impl SeenSlurm {
             Connection::Silent(why) => return Self::Silent(why.clone()),
             Connection::Link(link) => link,
         };
-        let problem = link.problem();
-        match (link.snapshot(), problem) {
+        let health = link.health();
+        match (link.snapshot(), health.error) {
             (Some(snapshot), None) => Self::answer(link, snapshot),
-            (Some(snapshot), Some(_)) if snapshot.asked() >= link.not_before() => {
+            // One failure may pass; the answer before it is still young.
+            (Some(snapshot), Some(_)) if health.failures < 2 && snapshot.asked() >= link.not_before() => {
                 Self::answer(link, snapshot)
             }
-            // Why there is no new answer says more than that the last one is old.
-            (_, Some(problem)) => Self::Silent(problem),
-            (None, None) => Self::Silent("Slurm has not answered yet".into()),
+            (_, Some(error)) => Self::Silent(error.to_string()),
+            (None, None) => Self::Silent("Slurm is being asked for the first time".into()),
         }
     }
 
@@ -99,6 +125,7 @@ impl Seen {
             claims,
             revisions: revisions(set, memory),
             slurm,
+            link: LinkState::of(set.connection()),
             namespace_ends: namespace
                 .as_ref()
                 .is_some_and(|namespace| namespace.meta().deletion_timestamp.is_some()),

@@ -11,7 +11,7 @@ use kube::Resource as _;
 use parking_lot::Mutex;
 
 use super::execute::{Done, Execution};
-use super::gather::{Seen, SeenSlurm};
+use super::gather::{LinkState, Seen, SeenSlurm};
 use super::memory::Memory;
 use super::{Error, Outcome, WorkerSet, budget, events};
 use crate::context::Context;
@@ -22,6 +22,9 @@ const SLURM_SOON: Duration = Duration::from_secs(1);
 const SLURM_LATE: Duration = Duration::from_secs(15);
 /// How often agents are asked while a set ends without its cluster.
 const AGENTS: Duration = Duration::from_secs(5);
+
+/// How often a set looks while Slurm does not answer: what it tells of it may change.
+const FAILING: Duration = Duration::from_secs(5);
 
 /// The sets of workers of one controller.
 pub struct Workers {
@@ -66,6 +69,11 @@ impl Workers {
         let seen = Seen::gather(&self.context.caches, set, &memory).await;
         if awaits_slurm(&seen) {
             tracing::debug!("waiting for Slurm's answer after our own change");
+            return Ok(Wake::After(SLURM_SOON));
+        }
+        if seen.link == LinkState::First && is_shown(set) {
+            // After a start of ours nothing has changed: what users see stays until Slurm has been heard.
+            tracing::debug!("waiting for Slurm's first answer");
             return Ok(Wake::After(SLURM_SOON));
         }
         let applied = self.apply(set, &owner).await;
@@ -145,6 +153,7 @@ fn wake<S: WorkerSet>(set: &S, seen: &Seen, plan: &nodeset::Plan, done: &Done, m
     let planned = plan.look_again.filter(|time| !(time.is_zero() && set.not_yet().is_some()));
     let slurm = done.changed_slurm().then_some(SLURM_SOON);
     let agents = (matches!(seen.slurm, SeenSlurm::NoCluster) && !plan.waits.is_empty()).then_some(AGENTS);
-    let all = [planned, done.again, slurm, agents, memory.unseen_for()];
+    let failing = (seen.link == LinkState::Failing).then_some(FAILING);
+    let all = [planned, done.again, slurm, agents, failing, memory.unseen_for()];
     all.into_iter().flatten().min().map_or(Wake::OnChange, Wake::After)
 }

@@ -107,18 +107,18 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
-        Self::with_setup(name, |setup| Setup { links, ..setup }).await
+        Self::with_setup(name, |setup| setup.links = links).await
     }
 
     /// With only one controller.
     pub async fn with_controller(name: &str, controller: &'static str) -> Result<Self> {
-        Self::with_setup(name, |setup| Setup { controllers: vec![controller], ..setup }).await
+        Self::with_setup(name, |setup| setup.controllers = vec![controller]).await
     }
 
     /// With other settings.
-    pub async fn with_setup(name: &str, change: impl FnOnce(Setup) -> Setup) -> Result<Self> {
+    pub async fn with_setup(name: &str, change: impl FnOnce(&mut Setup)) -> Result<Self> {
         let place = Self::idle(name).await?;
-        place.start_with(change).await?;
+        place.start(change).await?;
         Ok(place)
     }
 
@@ -130,13 +130,11 @@ impl Place {
         Ok(Self { client, namespace, injector, stop })
     }
 
-    pub async fn start(&self) -> Result<()> {
-        self.start_with(|setup| setup).await
-    }
-
-    async fn start_with(&self, change: impl FnOnce(Setup) -> Setup) -> Result<()> {
+    /// Starts the controllers; `change` changes their settings.
+    pub async fn start(&self, change: impl FnOnce(&mut Setup)) -> Result<()> {
         let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
-        let setup = change(setup(self.name()));
+        let mut setup = setup(self.name());
+        change(&mut setup);
         tokio::spawn(operate_with(watched, setup, self.stop.clone()));
         Ok(())
     }
@@ -145,7 +143,7 @@ impl Place {
     pub async fn restart(&mut self, links: SlurmLinks) -> Result<()> {
         self.stop.cancel();
         self.stop = CancellationToken::new();
-        self.start_with(|setup| Setup { links, ..setup }).await
+        self.start(|setup| setup.links = links).await
     }
 
     pub fn name(&self) -> &str {

@@ -11,7 +11,6 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
-use operator::controllers::Setup;
 use operator::slurm_links::SlurmLinks;
 use parking_lot::Mutex;
 use rig::SlurmMachine;
@@ -201,8 +200,11 @@ impl SlurmPlace {
         let slurm = machine(version, workers)?;
         let links = links(slurm.rest_url()?);
         // slurmctld runs elsewhere: the controller of clusters would find that it is not ready, and hold updates back.
-        let controllers = vec![operator::nodeset::NAME];
-        let place = Place::with_setup(name, |setup| Setup { links, controllers, ..setup }).await?;
+        let place = Place::with_setup(name, |setup| {
+            setup.links = links;
+            setup.controllers = vec![operator::nodeset::NAME];
+        })
+        .await?;
         place.api::<Secret>().create(&Default::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
         // The set comes first: it must wait for its cluster, and for what the cluster makes for it.
         let set = node_set(SET, CLUSTER, workers.into())?;

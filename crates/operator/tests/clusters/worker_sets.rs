@@ -14,6 +14,7 @@ use crate::slurm_place::{node_set, running};
 
 /// What a kubelet would say of a worker that runs.
 pub async fn run(place: &Place, pod: &str) -> Result<()> {
+    place.until(&format!("{pod} is there"), async || Ok(place.api::<Pod>().get_opt(pod).await?)).await?;
     let status = Patch::Strategic(running(1));
     place.api::<Pod>().patch_status(pod, &PatchParams::default(), &status).await?;
     Ok(())

@@ -72,7 +72,7 @@ async fn a_set_of_the_original_is_not_rolled() -> Result<()> {
         made.push(sets.pods().create(&PostParams::default(), &pod).await?.uid());
         run(&place, &format!("w-{ordinal}")).await?;
     }
-    place.start().await?;
+    place.start(|_| {}).await?;
     sets.until_status("it is known", |status| {
         (status.updated_replicas, status.ready_replicas, &*status.node_set_hash)
             == (Some(2), Some(2), "6b9f7c4d5")
