@@ -52,7 +52,7 @@ impl Groups {
         let slinky = |name: &&str| name.starts_with("slinky-");
         Self {
             nebius: controllers.iter().any(|name| !slinky(name)),
-            slinky: controllers.iter().any(|name| slinky(name)),
+            slinky: controllers.iter().any(slinky),
         }
     }
 }

@@ -134,7 +134,9 @@ impl WorkerSet for SlinkySet<'_> {
     }
 
     fn pods(&self) -> &Cache<PodView> {
-        &self.caches.slinky_pods
+        // Not those of `slurm.nebius.ai`.
+        let Caches { slinky_pods, .. } = self.caches;
+        slinky_pods
     }
 
     fn strays(&self) -> Vec<Arc<PodView>> {
