@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{NamespaceResourceScope, PartialObjectMeta};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -154,4 +154,13 @@ pub async fn change_secret(
     let api = Api::<Secret>::namespaced(client.clone(), &key.namespace);
     let written = api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
     Ok(written.metadata.resource_version)
+}
+
+/// All objects of a namespace with these labels, read from the server now. For what no cache holds.
+pub async fn list<K>(client: &Client, namespace: &str, labels: &str) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let params = ListParams::default().labels(labels);
+    Ok(Api::<K>::namespaced(client.clone(), namespace).list(&params).await?.items)
 }

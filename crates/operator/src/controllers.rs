@@ -19,10 +19,10 @@ use crate::caches::{Caches, Groups};
 use crate::context::Context;
 use crate::slurm_links::SlurmLinks;
 use crate::workers::WorkerMetrics;
-use crate::{nodeset, slinky_cluster, slurmcluster};
+use crate::{nodeset, slinky_cluster, slinky_nodeset, slurmcluster};
 
 /// The controllers that are built.
-const BUILT: [&str; 3] = [nodeset::NAME, slinky_cluster::NAME, slurmcluster::NAME];
+const BUILT: [&str; 4] = [nodeset::NAME, slinky_cluster::NAME, slinky_nodeset::NAME, slurmcluster::NAME];
 
 /// How the controllers run.
 pub struct Setup {
@@ -143,6 +143,7 @@ pub async fn run(
         match options.name {
             nodeset::NAME => tasks.spawn(nodeset::run(context, options, stop)),
             slinky_cluster::NAME => tasks.spawn(slinky_cluster::run(context, options, stop)),
+            slinky_nodeset::NAME => tasks.spawn(slinky_nodeset::run(context, options, stop)),
             _ => tasks.spawn(slurmcluster::run(context, options, stop)),
         };
     }

@@ -11,6 +11,7 @@ mod references;
 mod run;
 mod secrets;
 pub mod slinky_cluster;
+pub mod slinky_nodeset;
 pub mod slurm_links;
 pub mod slurmcluster;
 pub mod worker_pods;

@@ -19,6 +19,8 @@ use kube::Client;
 use render::labels;
 use tokio_util::sync::CancellationToken;
 
+use crate::slinky_nodeset::keys;
+
 pub use foreign::{AppArmorProfile, ForeignStatus, Grant, MariaDb};
 pub use optional::OptionalCache;
 
@@ -61,6 +63,12 @@ pub struct Caches {
     pub node_sets: Cache<Guarded<NodeSet>>,
     /// Clusters of Slinky.
     pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
+    /// Sets of workers of Slinky.
+    pub slinky_node_sets: Cache<Guarded<slinky::NodeSet>>,
+    /// Pods of these sets. The original labels all pods that it makes, as we do those that we make or adopt.
+    pub slinky_pods: Cache<PodView>,
+    /// Revisions of these sets. StatefulSets' have the same label, so those are among them.
+    pub slinky_revisions: Cache<RevisionView>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
     /// Kubernetes nodes.
@@ -144,11 +152,17 @@ impl Caches {
             .with_index(BY_NODE_SET, |revision: &RevisionView| {
                 set_of_revision(revision).into_iter().collect()
             });
-        let slinky_clusters = Selection::all(slinky).with_index(BY_SECRET, secret_of_cluster);
+        let slinky_clusters = Selection::all(slinky.clone()).with_index(BY_SECRET, secret_of_cluster);
+        let slinky_pods =
+            Selection::all(slinky.clone()).with_labels(keys::POD_NAME).with_index(BY_NODE, node_of_pod);
+        let slinky_revisions = Selection::all(slinky.clone()).with_labels(keys::HASH);
         Self {
             clusters: all!(),
             node_sets: all!(),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
+            slinky_node_sets: Cache::start(client, Selection::all(slinky), stop),
+            slinky_pods: Cache::start(client, slinky_pods, stop),
+            slinky_revisions: Cache::start(client, slinky_revisions, stop),
             pods: Cache::start(client, pods, stop),
             nodes: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
             namespaces: Cache::start_cluster_scoped(client, Selection::all(Scope::All), stop),
@@ -177,6 +191,9 @@ impl Caches {
             self.clusters.ready(),
             self.node_sets.ready(),
             self.slinky_clusters.ready(),
+            self.slinky_node_sets.ready(),
+            self.slinky_pods.ready(),
+            self.slinky_revisions.ready(),
             self.pods.ready(),
             self.revisions.ready(),
             self.claims.ready(),
@@ -204,6 +221,9 @@ impl Caches {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
             || self.slinky_clusters.awaits(owner)
+            || self.slinky_node_sets.awaits(owner)
+            || self.slinky_pods.awaits(owner)
+            || self.slinky_revisions.awaits(owner)
             || self.pods.awaits(owner)
             || self.revisions.awaits(owner)
             || self.claims.awaits(owner)

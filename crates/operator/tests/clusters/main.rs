@@ -6,6 +6,7 @@ mod ending;
 mod lines;
 mod place;
 mod slinky_cluster;
+mod slinky_sets;
 mod slurm_place;
 mod sweeps;
 mod with_slurm;

@@ -117,15 +117,21 @@ impl Place {
 
     /// With other settings.
     pub async fn with_setup(name: &str, change: impl FnOnce(&mut Setup)) -> Result<Self> {
-        let namespace = server().await?.namespace(name).await?;
-        let injector = Arc::new(Injector::new(Schedule::default()));
-        let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
-        let place = Self { client, namespace, injector, stop };
+        let place = Self::idle(name).await?;
         place.start(change).await?;
         Ok(place)
     }
 
-    async fn start(&self, change: impl FnOnce(&mut Setup)) -> Result<()> {
+    /// Without the controllers, which [`Place::start`] starts.
+    pub async fn idle(name: &str) -> Result<Self> {
+        let namespace = server().await?.namespace(name).await?;
+        let injector = Arc::new(Injector::new(Schedule::default()));
+        let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
+        Ok(Self { client, namespace, injector, stop })
+    }
+
+    /// Starts the controllers; `change` changes their settings.
+    pub async fn start(&self, change: impl FnOnce(&mut Setup)) -> Result<()> {
         let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
         let mut setup = setup(self.name());
         change(&mut setup);
