@@ -14,7 +14,7 @@ use render::Defaults;
 use slurm::Secret;
 
 use crate::caches::Caches;
-use crate::slurm_api::SlurmApis;
+use crate::slurm_links::SlurmLinks;
 
 /// The version of a Secret, and a value that it then had.
 type SecretValue = (String, Option<Secret>);
@@ -31,8 +31,8 @@ pub struct Context {
     pub events: Events,
     /// Settings that clusters fall back to.
     pub defaults: Defaults,
-    /// The REST APIs of the clusters.
-    pub slurm: SlurmApis,
+    /// The links to the Slurm of the clusters.
+    pub links: SlurmLinks,
     /// Values of Secrets that were read, by Secret and key in it.
     secret_values: Mutex<HashMap<(Key, String), SecretValue>>,
 }
@@ -44,10 +44,11 @@ impl Context {
         caches: Caches,
         events: Events,
         defaults: Defaults,
-        slurm: SlurmApis,
+        links: SlurmLinks,
     ) -> Arc<Self> {
         let applier = caches.applier(&client);
-        Arc::new(Self { client, caches, applier, events, defaults, slurm, secret_values: Mutex::default() })
+        links.follow(&caches);
+        Arc::new(Self { client, caches, applier, events, defaults, links, secret_values: Mutex::default() })
     }
 
     /// A value of a Secret; none if the Secret is not there, or has no such key. It is read again only when the Secret has

@@ -15,10 +15,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::caches::Caches;
+use crate::caches::{Caches, Groups};
 use crate::context::Context;
-use crate::slurm_api::SlurmApis;
-use crate::{nodeset, slurmcluster};
+use crate::slurm_links::SlurmLinks;
+use crate::{nodeset, slinky_cluster, slurmcluster};
+
+/// The controllers that are built.
+const BUILT: [&str; 3] = [nodeset::NAME, slinky_cluster::NAME, slurmcluster::NAME];
 
 /// How the controllers run.
 pub struct Setup {
@@ -34,8 +37,8 @@ pub struct Setup {
     pub patience: Duration,
     /// How many objects of one kind are worked on at the same time.
     pub concurrency: usize,
-    /// Where Slurm's REST APIs are.
-    pub slurm: SlurmApis,
+    /// The links to Slurm.
+    pub links: SlurmLinks,
     /// The name of this process, in events.
     pub identity: String,
     /// Where results are counted.
@@ -49,12 +52,12 @@ impl Setup {
     pub fn new(scope: Scope, overrides: Overrides, defaults: Defaults) -> Self {
         Self {
             scope,
-            controllers: vec![slurmcluster::NAME, nodeset::NAME],
+            controllers: BUILT.to_vec(),
             overrides,
             defaults,
             patience: Duration::from_secs(120),
             concurrency: 1,
-            slurm: SlurmApis::default(),
+            links: SlurmLinks::default(),
             identity: "soperator".into(),
             metrics: ReconcileMetrics::default(),
             results: Results::default(),
@@ -86,7 +89,7 @@ impl Setup {
 
     /// Whether any of the controllers that are built runs.
     pub fn is_needed(&self) -> bool {
-        [slurmcluster::NAME, nodeset::NAME].iter().any(|name| self.runs(name))
+        BUILT.iter().any(|name| self.runs(name))
     }
 
     fn options(&self, name: &'static str) -> Options {
@@ -114,7 +117,7 @@ pub async fn run(
     mut elected: watch::Receiver<bool>,
     stop: CancellationToken,
 ) -> Result<(), NotFilled> {
-    let caches = Caches::start(&client, &setup.scope, setup.overrides, &stop);
+    let caches = Caches::start(&client, &setup.scope, Groups::of(&setup.controllers), setup.overrides, &stop);
     let filled = tokio::time::timeout(setup.patience, caches.ready());
     match stop.run_until_cancelled(filled).await {
         Some(Ok(())) => tracing::info!("caches are filled"),
@@ -127,15 +130,16 @@ pub async fn run(
         return Ok(());
     }
     let events = Events::start(client.clone(), crate::MANAGER, &setup.identity);
-    let (clusters, sets) = (setup.options(slurmcluster::NAME), setup.options(nodeset::NAME));
-    let (runs_clusters, runs_sets) = (setup.runs(slurmcluster::NAME), setup.runs(nodeset::NAME));
-    let context = Context::new(client, caches, events, setup.defaults, setup.slurm);
+    let options = BUILT.map(|name| setup.runs(name).then(|| setup.options(name)));
+    let context = Context::new(client, caches, events, setup.defaults, setup.links);
     let mut tasks = JoinSet::new();
-    if runs_clusters {
-        tasks.spawn(slurmcluster::run(Arc::clone(&context), clusters, stop.clone()));
-    }
-    if runs_sets {
-        tasks.spawn(nodeset::run(Arc::clone(&context), sets, stop.clone()));
+    for options in options.into_iter().flatten() {
+        let (context, stop) = (Arc::clone(&context), stop.clone());
+        match options.name {
+            nodeset::NAME => tasks.spawn(nodeset::run(context, options, stop)),
+            slinky_cluster::NAME => tasks.spawn(slinky_cluster::run(context, options, stop)),
+            _ => tasks.spawn(slurmcluster::run(context, options, stop)),
+        };
     }
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {

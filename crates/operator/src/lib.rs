@@ -10,7 +10,8 @@ mod owner;
 mod references;
 mod run;
 mod secrets;
-pub mod slurm_api;
+pub mod slinky_cluster;
+pub mod slurm_links;
 pub mod slurmcluster;
 pub mod worker_pods;
 

@@ -21,6 +21,8 @@ pub struct Snapshot {
     jobs_read: Reading,
     /// When the last look began that read all jobs anew.
     full_look: Moment,
+    /// The cluster that answered; empty where it does not tell.
+    cluster: Arc<str>,
 }
 
 impl Snapshot {
@@ -30,9 +32,18 @@ impl Snapshot {
         nodes_read: Reading,
         jobs: Vec<Arc<Job>>,
         jobs_read: Reading,
+        cluster: &str,
     ) -> Self {
         let holders = Arc::new(Holders::new(jobs.iter().map(Arc::as_ref)));
-        Self { nodes, jobs, holders, nodes_read, jobs_read, full_look: nodes_read.asked }
+        Self {
+            nodes,
+            jobs,
+            holders,
+            nodes_read,
+            jobs_read,
+            full_look: nodes_read.asked,
+            cluster: cluster.into(),
+        }
     }
 
     /// The same jobs with other nodes, for when Slurm says that no job has changed.
@@ -49,7 +60,13 @@ impl Snapshot {
             nodes_read,
             jobs_read,
             full_look: self.full_look,
+            cluster: Arc::clone(&self.cluster),
         }
+    }
+
+    /// The name of the cluster that answered; empty where Slurm does not tell. It is there also when the lists are empty.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
     }
 
     /// Every node, sorted by name.

@@ -52,5 +52,5 @@ pub use secret::Secret;
 pub use state::{State, StateWord};
 pub use submission::{Submission, Submitted};
 pub use time_limit::{TimeLimit, TimeLimitError};
-pub use token::{Claims, TokenError, sign_token, verify_token};
+pub use token::{Claims, TokenError, claims_of, sign_token, verify_token};
 pub use tres::{Tres, TresError};

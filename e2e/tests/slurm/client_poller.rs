@@ -13,8 +13,9 @@ use tokio::time::timeout;
 use crate::client_calls::{client_for, endless_job, wait_for_job};
 
 const SOON: Duration = Duration::from_secs(30);
+const SLOW: Duration = Duration::from_secs(2);
 const PACE: Pace =
-    Pace { fast: Duration::from_millis(200), slow: Duration::from_secs(2), full: Duration::from_secs(60) };
+    Pace { fast: Duration::from_millis(200), slow: SLOW, longest: SLOW, full: Duration::from_secs(60) };
 
 async fn until(poller: &Poller, what: &str, check: impl Fn(&Snapshot) -> bool) -> Result<Arc<Snapshot>> {
     let deadline = tokio::time::Instant::now() + SOON;

@@ -63,7 +63,7 @@ pub struct Set<'a> {
 }
 
 /// The two APIs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Api {
     /// `slurm.nebius.ai`: ordinals stay contiguous, the highest leave first.
     Nebius,

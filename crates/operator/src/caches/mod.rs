@@ -4,6 +4,7 @@ mod foreign;
 mod optional;
 
 use api::nebius::{NodeSet, SlurmCluster};
+use api::slinky;
 use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
@@ -24,6 +25,32 @@ pub use optional::OptionalCache;
 /// Finds pods by their cluster: `namespace/cluster`.
 pub const BY_CLUSTER: &str = "cluster";
 
+/// Finds Clusters of Slinky by the Secret with their token: `namespace/secret`.
+pub const BY_SECRET: &str = "secret";
+
+/// The API groups whose kinds are watched. The definitions of the other may not be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// `slurm.nebius.ai`.
+    pub nebius: bool,
+    /// `slinky.slurm.net`.
+    pub slinky: bool,
+}
+
+impl Groups {
+    /// `slurm.nebius.ai` alone.
+    pub const NEBIUS: Self = Self { nebius: true, slinky: false };
+
+    /// The groups that these controllers work on.
+    pub fn of(controllers: &[&str]) -> Self {
+        let slinky = |name: &&str| name.starts_with("slinky-");
+        Self {
+            nebius: controllers.iter().any(|name| !slinky(name)),
+            slinky: controllers.iter().any(|name| slinky(name)),
+        }
+    }
+}
+
 /// All caches. Cheap to clone.
 #[derive(Clone)]
 pub struct Caches {
@@ -31,6 +58,8 @@ pub struct Caches {
     pub clusters: Cache<Guarded<SlurmCluster>>,
     /// Sets of workers.
     pub node_sets: Cache<Guarded<NodeSet>>,
+    /// Clusters of Slinky.
+    pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
     /// Pods of clusters.
     pub pods: Cache<PodView>,
     /// Claims, also those of users.
@@ -66,8 +95,16 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts all watches.
-    pub fn start(client: &Client, scope: &Scope, overrides: Overrides, stop: &CancellationToken) -> Self {
+    /// Starts all watches. What belongs to another group is not watched, and stays empty.
+    pub fn start(
+        client: &Client,
+        scope: &Scope,
+        groups: Groups,
+        overrides: Overrides,
+        stop: &CancellationToken,
+    ) -> Self {
+        // In no namespace there is nothing to watch, and nothing to wait for.
+        let served = |served: bool| if served { scope.clone() } else { Scope::Namespaces(Vec::new()) };
         let ours = format!("{MANAGED_BY_LABEL}={}", crate::MANAGER);
         let kinds = OptionalKinds::start(client, overrides, stop);
         macro_rules! all {
@@ -88,9 +125,11 @@ impl Caches {
         let pods = Selection::all(scope.clone())
             .with_labels(&format!("{}={}", labels::NAME, labels::NAME_VALUE))
             .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect());
+        let slinky_clusters = Selection::all(served(groups.slinky)).with_index(BY_SECRET, secret_of_cluster);
         Self {
-            clusters: all!(),
-            node_sets: all!(),
+            clusters: Cache::start(client, Selection::all(served(groups.nebius)), stop),
+            node_sets: Cache::start(client, Selection::all(served(groups.nebius)), stop),
+            slinky_clusters: Cache::start(client, slinky_clusters, stop),
             pods: Cache::start(client, pods, stop),
             claims: all!(),
             secrets: all!(),
@@ -115,6 +154,7 @@ impl Caches {
         tokio::join!(
             self.clusters.ready(),
             self.node_sets.ready(),
+            self.slinky_clusters.ready(),
             self.pods.ready(),
             self.claims.ready(),
             self.secrets.ready(),
@@ -135,6 +175,7 @@ impl Caches {
     pub fn awaits(&self, owner: &str) -> bool {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
+            || self.slinky_clusters.awaits(owner)
             || self.pods.awaits(owner)
             || self.claims.awaits(owner)
             || self.secrets.awaits(owner)
@@ -175,6 +216,15 @@ impl Caches {
     pub fn pods_of(&self, cluster: &engine::Key) -> Vec<std::sync::Arc<PodView>> {
         self.pods.by_index(BY_CLUSTER, &cluster.to_string())
     }
+}
+
+/// `namespace/secret` of a Cluster of Slinky.
+fn secret_of_cluster(cluster: &Guarded<slinky::Cluster>) -> Vec<String> {
+    let secret = |cluster: &slinky::Cluster| {
+        let namespace = cluster.metadata.namespace.as_deref()?;
+        Some(engine::Key::new(namespace, &cluster.spec.token.secret_ref).to_string())
+    };
+    cluster.ok().and_then(secret).into_iter().collect()
 }
 
 /// `namespace/cluster` of a pod.

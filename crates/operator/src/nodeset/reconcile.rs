@@ -274,9 +274,8 @@ impl Look<'_> {
         let Some(value) = value else {
             return Ok(Err(format!("Secret {} has no key {key}", names.rest_jwt_key())));
         };
-        let cluster = Key::new(names.namespace(), names.cluster());
-        let client = self.context.slurm.client(&cluster, names, self.parent.ports.slurmrestd, &value);
-        Ok(client.map_err(|error| error.to_string()))
+        let link = self.context.links.of_cluster(self.parent, &value);
+        Ok(link.map(|link| link.client().clone()).map_err(|error| error.to_string()))
     }
 
     /// What is wrong with the pods: what they need and is not there, what they say, and who may not go yet.

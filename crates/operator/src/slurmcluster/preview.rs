@@ -17,9 +17,9 @@ use super::error::Error;
 use super::facts;
 use super::live::Live;
 use super::reconcile::Look;
-use crate::caches::Caches;
+use crate::caches::{Caches, Groups};
 use crate::context::Context;
-use crate::slurm_api::SlurmApis;
+use crate::slurm_links::SlurmLinks;
 
 /// The uid of a cluster that does not exist.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -64,7 +64,7 @@ pub async fn preview(
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     let scope = Scope::Namespaces(vec![key.namespace.to_string()]);
-    let caches = Caches::start(&client, &scope, Overrides::default(), &stop);
+    let caches = Caches::start(&client, &scope, Groups::NEBIUS, Overrides::default(), &stop);
     tokio::time::timeout(patience, caches.ready()).await.map_err(|_| PreviewError::NotFilled(patience))?;
 
     let uid = caches.clusters.get(&key).and_then(|live| live.meta().uid.clone());
@@ -72,7 +72,7 @@ pub async fn preview(
     let Some(owner) = Owner::of(&cluster) else { return Ok(Preview::default()) };
     let validated = validate(&cluster, &defaults).map_err(PreviewError::Invalid)?;
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
-    let context = Context::new(client, caches, events, defaults, SlurmApis::default());
+    let context = Context::new(client, caches, events, defaults, SlurmLinks::default());
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());

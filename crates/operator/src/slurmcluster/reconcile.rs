@@ -73,7 +73,6 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
 fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.agents.forget(key);
     memory.references.lock().remove(key);
-    context.slurm.forget(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
 }
 

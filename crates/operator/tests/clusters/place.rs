@@ -18,7 +18,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Client, Config};
 use operator::controllers::{self, Setup};
-use operator::slurm_api::SlurmApis;
+use operator::slurm_links::SlurmLinks;
 use rig::{ControlPlane, ControlPlaneOptions};
 use serde_json::Value;
 use tokio::sync::{OnceCell, watch};
@@ -102,17 +102,17 @@ impl Drop for Place {
 
 impl Place {
     pub async fn new(name: &str) -> Result<Self> {
-        Self::with(name, SlurmApis::default()).await
+        Self::with(name, SlurmLinks::default()).await
     }
 
     /// With Slurm somewhere else than in the cluster.
-    pub async fn with(name: &str, slurm: SlurmApis) -> Result<Self> {
+    pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
         let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { slurm, ..setup(place.name()) };
+        let setup = Setup { links, ..setup(place.name()) };
         tokio::spawn(operate_with(watched, setup, place.stop.clone()));
         Ok(place)
     }

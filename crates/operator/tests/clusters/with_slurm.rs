@@ -7,7 +7,7 @@ use api::nebius::NodeSet;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Patch, PatchParams};
-use operator::slurm_api::SlurmApis;
+use operator::slurm_links::SlurmLinks;
 use rig::SlurmMachine;
 use rig::slurm::{Options, Version};
 use serde_json::json;
@@ -18,7 +18,7 @@ use crate::worker_sets::run;
 /// A set `node` whose pods `node-1` and `node-2` are nodes of this Slurm; `node-0` never registers.
 async fn place(slurm: &SlurmMachine, name: &str) -> Result<Place> {
     let url = slurm.rest_url()?;
-    let place = Place::with(name, SlurmApis::at(Box::new(move |_, _| url.clone()))).await?;
+    let place = Place::with(name, SlurmLinks::at(Box::new(move |_, _| url.clone()))).await?;
     let key = Secret {
         metadata: serde_json::from_value(json!({ "name": "a-rest-jwt-key" }))?,
         data: Some([("rest_jwt.key".to_string(), ByteString(slurm.jwt_key()?))].into()),

@@ -79,6 +79,13 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Whether `customSlurmConfig` sets this, in lower case.
+    pub(crate) fn is_custom(&self, setting: &str) -> bool {
+        self.custom_keys.contains(setting)
+    }
+}
+
 /// Settings that stand alone on a line. Those that begin a longer line, such as `PartitionName`, add to ours.
 fn custom_keys(text: &str) -> BTreeSet<String> {
     // Files that it includes are in the pods, not here.

@@ -97,6 +97,13 @@ impl ValidatedCluster {
         &self.names
     }
 
+    /// How Slurm calls the cluster; none where the user's own text decides.
+    #[must_use]
+    pub fn slurm_name(&self) -> Option<&str> {
+        let is_custom = self.config.as_ref().is_ok_and(|config| config.is_custom("clustername"));
+        (!is_custom).then(|| self.names.cluster())
+    }
+
     /// Why a part cannot be rendered; empty when it can.
     #[must_use]
     pub fn problems(&self, component: Component) -> &[Problem] {

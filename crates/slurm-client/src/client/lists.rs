@@ -8,12 +8,23 @@ use super::{Call, Client};
 use crate::error::Error;
 
 /// What reading the jobs gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobsRead {
-    /// All jobs, and the controller's time by which to ask for changes.
-    All(Option<u64>),
+    /// All jobs.
+    All {
+        /// The controller's time by which to ask for changes.
+        since: Option<u64>,
+        /// The cluster that answered; empty where it does not tell.
+        cluster: String,
+    },
     /// As before. Never "no jobs".
     AsBefore,
+}
+
+impl JobsRead {
+    fn all(end: ListEnd) -> Self {
+        Self::All { since: end.envelope.last_update.value(), cluster: end.envelope.cluster }
+    }
 }
 
 impl Client {
@@ -27,15 +38,15 @@ impl Client {
         self.complete("the list of jobs", "jobs/").await
     }
 
-    /// Every node, handed out one by one. They count only if this ends well.
+    /// Every node, handed out one by one. They count only if this ends well. Returns the name of the cluster that answered.
     pub(crate) async fn read_nodes(
         &self,
         interner: &mut Interner,
         on_node: &mut (dyn FnMut(Node) + Send),
-    ) -> Result<(), Error> {
+    ) -> Result<String, Error> {
         let call = Call::list("the list of nodes", "nodes/");
         let answer = self.read_list(&call, interner, on_node).await?;
-        complete(&call, answer).map(drop)
+        complete(&call, answer).map(|end| end.envelope.cluster)
     }
 
     /// Every job, handed out one by one, or the word that none has changed since the controller's time `since`.
@@ -60,7 +71,7 @@ impl Client {
             match self.read_list::<Job>(&call, interner, &mut counting).await {
                 Ok(Answer::Unchanged) => return Ok(JobsRead::AsBefore),
                 Ok(Answer::Content(end)) if count > 0 => {
-                    return Ok(JobsRead::All(end.envelope.last_update.value()));
+                    return Ok(JobsRead::all(end));
                 }
                 Ok(Answer::Content(end)) if end.envelope.says_no_change() => return Ok(JobsRead::AsBefore),
                 Ok(Answer::Content(_) | Answer::Empty) => {}
@@ -70,7 +81,7 @@ impl Client {
         }
         let call = Call::list("the list of jobs", "jobs/");
         let answer = self.read_list(&call, interner, on_job).await?;
-        complete(&call, answer).map(|end| JobsRead::All(end.envelope.last_update.value()))
+        complete(&call, answer).map(JobsRead::all)
     }
 
     /// A complete list, tried again after transient failures.

@@ -8,7 +8,7 @@ mod pace;
 mod subscribe;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use slurm::{Interner, Moment, Reading};
@@ -60,6 +60,10 @@ struct Shared {
     /// A look is wanted now, with the full list of jobs.
     wanted: watch::Sender<Moment>,
     wake: Notify,
+    /// Something was changed in Slurm: the next look should come soon.
+    soon: Notify,
+    /// The credential has changed: what failed before says nothing any more.
+    anew: AtomicBool,
 }
 
 /// How reading goes.
@@ -98,6 +102,8 @@ impl Poller {
             waiting: AtomicUsize::new(0),
             wanted: watch::Sender::new(Moment::default()),
             wake: Notify::new(),
+            soon: Notify::new(),
+            anew: AtomicBool::new(false),
         });
         // The poller has its own pauses after failures.
         let reader = Reader::new(client.without_retries(), pace);
@@ -113,6 +119,22 @@ impl Poller {
     /// How reading goes.
     pub fn health(&self) -> Health {
         self.shared.health.borrow().clone()
+    }
+
+    /// Follows how reading goes: it changes with every look.
+    pub fn watch_health(&self) -> watch::Receiver<Health> {
+        self.shared.health.subscribe()
+    }
+
+    /// Makes the next look come soon, as after a change: something was changed in Slurm.
+    pub fn look_soon(&self) {
+        self.shared.soon.notify_one();
+    }
+
+    /// Looks at once, and forgets earlier failures: the credential is another one now.
+    pub fn look_anew(&self) {
+        self.shared.anew.store(true, Ordering::Relaxed);
+        self.shared.wake.notify_one();
     }
 
     /// Tells which nodes change from now on.
@@ -179,31 +201,45 @@ async fn run(shared: Arc<Shared>, mut reader: Reader) {
         let outcome = match reader.look(old.as_deref(), full).await {
             Ok(snapshot) => publish(&shared, old.as_deref(), snapshot),
             Err(error) => {
+                let outcome = Outcome::of(&error);
                 fail(&shared, error);
-                Outcome::Failed
+                outcome
             }
         };
         drop(old);
         reader.interner.shrink();
         let waited_for = shared.waiting.load(Ordering::Relaxed) > 0;
-        let pause = rhythm.after(outcome, began.elapsed(), waited_for, fastrand::f64());
-        // After a failure not even a request for a look makes it come at once.
-        let earliest =
-            if outcome == Outcome::Failed { began + reader.pace.fast.min(pause) } else { Instant::now() };
-        tokio::select! {
-            () = sleep_until(Instant::now() + pause) => {}
-            () = shared.wake.notified() => sleep_until(earliest).await,
+        let (ended, took) = (Instant::now(), began.elapsed());
+        let mut next = ended + rhythm.after(outcome, took, waited_for, fastrand::f64());
+        loop {
+            tokio::select! {
+                () = sleep_until(next) => break,
+                () = shared.wake.notified() => {
+                    // After a failure not even a request for a look makes it come at once.
+                    if outcome.is_failure() {
+                        sleep_until(next.min(began + reader.pace.fast)).await;
+                    }
+                    break;
+                }
+                () = shared.soon.notified(), if !outcome.is_failure() => {
+                    next = next.min(ended + reader.pace.shortest_after(took));
+                }
+            }
+        }
+        if shared.anew.swap(false, Ordering::Relaxed) {
+            rhythm = Rhythm::new(reader.pace);
         }
     }
 }
 
 fn publish(shared: &Shared, old: Option<&Snapshot>, new: Snapshot) -> Outcome {
     let changed = match old {
-        None => Some(Changed::Everything),
-        Some(old) => {
+        Some(old) if old.cluster() == new.cluster() => {
             let names = old.changed_nodes(&new);
             (!names.is_empty()).then(|| Changed::Nodes(names.into_iter().collect()))
         }
+        // The first answer, or that of another cluster.
+        _ => Some(Changed::Everything),
     };
     shared.latest.send_replace(Some(Arc::new(new)));
     shared.health.send_modify(|health| {
@@ -250,13 +286,16 @@ impl Reader {
     async fn look(&mut self, old: Option<&Snapshot>, full: bool) -> Result<Snapshot, Error> {
         let asked = clock::now();
         let mut nodes = Collector::new(old.map_or(&[][..], Snapshot::nodes));
-        self.client.read_nodes(&mut self.interner, &mut |node| nodes.add(node, by_name)).await?;
+        let cluster =
+            self.client.read_nodes(&mut self.interner, &mut |node| nodes.add(node, by_name)).await?;
         let nodes = nodes.finish(by_name);
         let nodes_read = Reading { asked, answered: clock::now() };
 
-        // Even "nothing has changed" is not believed for ever: it depends on the controller's clock.
+        // Even "nothing has changed" is not believed for ever: it depends on the controller's clock. And what another cluster
+        // calls "as before" is not what we have.
         let young = self.full_read.is_some_and(|read| read.elapsed() < self.pace.full);
-        let since = if old.is_some() && young && !full { self.since } else { None };
+        let same = old.is_some_and(|old| old.cluster() == cluster);
+        let since = if same && young && !full { self.since } else { None };
         let asked = clock::now();
         let mut jobs = Collector::new(old.map_or(&[][..], Snapshot::jobs));
         let read = self.client.read_jobs(since, &mut self.interner, &mut |job| jobs.add(job, by_id)).await?;
@@ -267,10 +306,15 @@ impl Reader {
             (JobsRead::AsBefore, None) => {
                 Err(Error::bad_answer(200, "it tells of changes, and nobody asked for them", b""))
             }
-            (JobsRead::All(since), _) => {
+            (JobsRead::All { cluster: other, .. }, _) if other != cluster => Err(Error::bad_answer(
+                200,
+                format!("its jobs are those of cluster `{other}`, but its nodes were those of `{cluster}`"),
+                b"",
+            )),
+            (JobsRead::All { since, .. }, _) => {
                 self.since = since;
                 self.full_read = Some(Instant::now());
-                Ok(Snapshot::new(nodes, nodes_read, jobs.finish(by_id), jobs_read))
+                Ok(Snapshot::new(nodes, nodes_read, jobs.finish(by_id), jobs_read, &cluster))
             }
         }
     }

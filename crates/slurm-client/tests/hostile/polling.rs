@@ -11,8 +11,12 @@ use tokio::time::{sleep, timeout};
 use crate::client;
 use crate::server::{Reply, Server};
 
-const QUICK: Pace =
-    Pace { fast: Duration::from_millis(20), slow: Duration::from_millis(100), full: Duration::from_secs(60) };
+const QUICK: Pace = Pace {
+    fast: Duration::from_millis(20),
+    slow: Duration::from_millis(100),
+    longest: Duration::from_millis(100),
+    full: Duration::from_secs(60),
+};
 const SOON: Duration = Duration::from_secs(20);
 
 const DRAINED: &str =
