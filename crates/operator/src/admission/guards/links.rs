@@ -179,3 +179,48 @@ impl Guards {
 fn unreadable(kind: &str, key: &Key, why: &str) -> String {
     format!("{kind} {} cannot be read: {why}", key.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use render::Defaults;
+
+    use super::*;
+    use crate::slurm_links::SlurmLinks;
+
+    /// An API server and a Slurm that nobody reaches.
+    fn guards() -> Arc<Guards> {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = engine::client::connect(config, engine::client::Options::default()).unwrap();
+        Guards::new(client, SlurmLinks::default(), Defaults::default())
+    }
+
+    fn connect(guards: &Guards, name: &str) -> LinkKey {
+        let key = LinkKey::slinky(Key::new("n", name));
+        let token = Credential::Token("token".to_string().into());
+        guards.links.connect(&key, "http://127.0.0.1:1".parse().unwrap(), token, None).unwrap();
+        key
+    }
+
+    #[tokio::test]
+    async fn a_replica_that_stands_by_lets_links_go_that_nobody_asks_by() {
+        let guards = guards();
+        let (asked, others) = (connect(&guards, "asked"), connect(&guards, "others"));
+        guards.used(&asked, true);
+        guards.used(&others, false);
+        guards.end_idle(Instant::now() + IDLE / 2, false).await;
+        assert!(guards.links.get(&asked).is_some(), "it may be asked again");
+        guards.end_idle(Instant::now() + IDLE, false).await;
+        assert!(guards.links.get(&asked).is_none());
+        assert!(guards.links.get(&others).is_some(), "a controller made it");
+    }
+
+    #[tokio::test]
+    async fn a_leader_keeps_links_that_its_controllers_use_now() {
+        let guards = guards();
+        let asked = connect(&guards, "asked");
+        guards.used(&asked, true);
+        guards.end_idle(Instant::now() + IDLE, true).await;
+        assert!(guards.links.get(&asked).is_some(), "whether the cluster is gone cannot be told");
+        assert!(guards.made.lock().is_empty());
+    }
+}
