@@ -35,20 +35,19 @@ impl Around {
         };
         let namespace =
             async { seen(get_global::<MetaView<Namespace>>(client, &worker.pod.namespace).await) };
-        // By API: both have kinds for a set and a cluster.
-        let (set, cluster) = match worker.api {
+        // Both APIs have a kind for a set and one for a cluster.
+        let (set, cluster, node, namespace) = match worker.api {
             Api::Nebius => {
                 let set = named::<MetaView<nebius::NodeSet>>(client, set);
                 let cluster = named::<MetaView<nebius::SlurmCluster>>(client, cluster);
-                tokio::join!(set, cluster)
+                tokio::join!(set, cluster, node, namespace)
             }
             Api::Slinky => {
                 let set = named::<MetaView<slinky::NodeSet>>(client, set);
                 let cluster = named::<MetaView<slinky::Cluster>>(client, cluster);
-                tokio::join!(set, cluster)
+                tokio::join!(set, cluster, node, namespace)
             }
         };
-        let (node, namespace) = tokio::join!(node, namespace);
         Self {
             node_is_gone: node == Seen::Gone,
             forced: [set, cluster, namespace].iter().any(|seen| matches!(seen, Seen::There { forced: true, .. })),
