@@ -68,8 +68,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- $names := dict "ephemeralStorage" "ephemeral-storage" "gpu" "nvidia.com/gpu" -}}
 {{- $resources := dict -}}
 {{- range $key, $value := $container.resources -}}
-{{- if not (has (toString $value) (list "" "0" "<nil>")) -}}
-{{- $_ := set $resources (get $names $key | default $key) (toString $value) -}}
+{{- /* As JSON, because large numbers would else become 1e+10. */ -}}
+{{- $text := $value | toJson | trimAll "\"" -}}
+{{- if not (has $text (list "" "0" "null")) -}}
+{{- $_ := set $resources (get $names $key | default $key) $text -}}
 {{- end -}}
 {{- end -}}
 {{- if $resources -}}

@@ -40,6 +40,10 @@ gives to its pods can hold no right that is missing here.
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+# Claims that go with their pod.
+- apiGroups: [""]
+  resources: [pods/finalizers]
+  verbs: [update]
 - apiGroups: [apps]
   resources: [statefulsets, deployments, daemonsets, controllerrevisions]
   verbs: [get, list, watch, create, patch, delete]
