@@ -184,6 +184,15 @@ mod tests {
         Claims::new("slurm", "soperator", 1_000, Duration::from_secs(900), [0xab; 16])
     }
 
+    #[test]
+    fn claims_can_be_read_without_the_key_and_garbage_has_none() {
+        let token = sign_token(&claims(), &key(1)).unwrap();
+        assert_eq!(claims_of(&token).unwrap(), claims());
+        for garbage in ["", "a", "a.b", "a.b.c"] {
+            assert!(claims_of(&garbage.to_string().into()).is_err(), "{garbage}");
+        }
+    }
+
     fn text(token: &Secret) -> String {
         String::from_utf8(token.expose().to_vec()).unwrap()
     }

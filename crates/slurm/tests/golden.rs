@@ -130,6 +130,16 @@ fn nodes_are_the_same_in_every_version() {
 }
 
 #[test]
+fn every_answer_names_the_cluster_in_every_version() {
+    for recording in recordings() {
+        for name in ["nodes", "jobs", "ping", "nodes-expired-token"] {
+            let envelope = Envelope::decode(&recording.body(name)).unwrap();
+            assert_eq!(envelope.cluster, "test", "{recording:?} {name}");
+        }
+    }
+}
+
+#[test]
 fn jobs_are_the_same_in_every_version() {
     assert_equal_within_each_server("jobs", |recording| recording.records::<Job>("jobs"));
     assert_equal_everywhere("jobs", |recording| {

@@ -95,7 +95,7 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Starts all watches. What belongs to another group is not watched, and stays empty.
+    /// Starts all watches. What only another group needs is not watched, and stays empty.
     pub fn start(
         client: &Client,
         scope: &Scope,
@@ -105,11 +105,17 @@ impl Caches {
     ) -> Self {
         // In no namespace there is nothing to watch, and nothing to wait for.
         let served = |served: bool| if served { scope.clone() } else { Scope::Namespaces(Vec::new()) };
+        let (both, slinky, scope) = (scope, served(groups.slinky), &served(groups.nebius));
         let ours = format!("{MANAGED_BY_LABEL}={}", crate::MANAGER);
         let kinds = OptionalKinds::start(client, overrides, stop);
         macro_rules! all {
             () => {
                 Cache::start(client, Selection::all(scope.clone()), stop)
+            };
+        }
+        macro_rules! both {
+            () => {
+                Cache::start(client, Selection::all(both.clone()), stop)
             };
         }
         macro_rules! ours {
@@ -125,21 +131,21 @@ impl Caches {
         let pods = Selection::all(scope.clone())
             .with_labels(&format!("{}={}", labels::NAME, labels::NAME_VALUE))
             .with_index(BY_CLUSTER, |pod: &PodView| cluster_of_pod(pod).into_iter().collect());
-        let slinky_clusters = Selection::all(served(groups.slinky)).with_index(BY_SECRET, secret_of_cluster);
+        let slinky_clusters = Selection::all(slinky).with_index(BY_SECRET, secret_of_cluster);
         Self {
-            clusters: Cache::start(client, Selection::all(served(groups.nebius)), stop),
-            node_sets: Cache::start(client, Selection::all(served(groups.nebius)), stop),
+            clusters: all!(),
+            node_sets: all!(),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
             pods: Cache::start(client, pods, stop),
-            claims: all!(),
-            secrets: all!(),
+            claims: both!(),
+            secrets: both!(),
             config_maps: all!(),
             services: ours!(),
             service_accounts: ours!(),
             roles: ours!(),
             role_bindings: ours!(),
             jobs: ours!(),
-            budgets: ours!(),
+            budgets: Cache::start(client, Selection::all(both.clone()).with_labels(&ours), stop),
             stateful_sets: ours!(),
             deployments: ours!(),
             mariadbs: optional!(MariaDb),

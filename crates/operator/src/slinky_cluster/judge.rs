@@ -51,7 +51,7 @@ pub enum Trouble {
         /// When it ended.
         at: String,
     },
-    /// slurmrestd answers, but slurmctld does not.
+    /// slurmrestd answers, but slurmctld does not; where it should run.
     ControllerDown(String),
     /// Slurm says no.
     Refused(String),
@@ -110,8 +110,8 @@ impl Trouble {
             Self::TokenExpired { secret, at } => {
                 format!("the token in Secret {secret} ended at {at}; {MAKE_A_TOKEN}")
             }
-            Self::ControllerDown(why) => {
-                format!("slurmrestd answers, but slurmctld does not{why}; check that slurmctld runs")
+            Self::ControllerDown(on) => {
+                format!("slurmrestd answers, but slurmctld{on} does not; check that it runs")
             }
             Self::OtherCluster { told, expected } => format!(
                 "slurmrestd at spec.server belongs to the cluster `{told}`, not to `{expected}`, so nothing that it says is \
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(judged(None, |seen| seen.pulse = Some(Pulse::Up)), Ok(()));
         assert_eq!(judged(None, |seen| seen.identity = Identity::Unproven), Ok(()));
         let down = judged(None, |seen| seen.pulse = Some(Pulse::Down(vec!["ctl".into()]))).unwrap_err();
-        assert!(down.message().contains("slurmctld does not on ctl"), "{}", down.message());
+        assert!(down.message().contains("slurmctld on ctl does not"), "{}", down.message());
     }
 
     #[test]
@@ -261,7 +261,11 @@ mod tests {
         let late = |seen: &mut Seen<'_>| seen.now = Timestamp::from_second(2000).unwrap();
         let trouble = judged(refused(), late).unwrap_err();
         assert_eq!(trouble.reason(), "TokenExpired");
-        assert!(trouble.message().contains("Secret s ended at 1970-01-01T00:33:20Z"), "{}", trouble.message());
+        assert!(
+            trouble.message().contains("Secret s ended at 1970-01-01T00:33:20Z"),
+            "{}",
+            trouble.message()
+        );
         assert_eq!(judged(refused(), |_| {}).unwrap_err().reason(), "TokenRefused");
         assert_eq!(judged(None, late), Ok(()), "what slurmrestd accepts is good");
     }

@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use slurm_client::Error as SlurmError;
 
+use super::Memory;
 use super::connect::{connect, expected_name, secret};
 use super::judge::{READY, Seen, Trouble, judge};
 use super::status::fold;
-use super::Memory;
 use crate::context::Context;
 use crate::slurm_links::{Credential, Link, LinkKey};
 use crate::slurmcluster::Error;

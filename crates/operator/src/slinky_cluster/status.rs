@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::judge::{READY, Trouble};
 
-/// The status of a Cluster for what was found. `name` is how Slurm calls it, where it answered.
+/// The status of a Cluster for what was found. `name` is how Slurm calls it, if it answered and that is believed.
 pub(super) fn fold(
     cluster: &Cluster,
     found: &Result<(), Trouble>,
@@ -31,8 +31,7 @@ pub(super) fn fold(
     condition::set(&mut conditions, READY, found.is_ok(), reason, &message, generation, now);
     ClusterStatus {
         is_ready: Some(found.is_ok()),
-        // The first word counts.
-        slurm_cluster_name: before.slurm_cluster_name.or_else(|| name.map(String::from)),
+        slurm_cluster_name: name.map(String::from).or(before.slurm_cluster_name),
         observed_generation: generation,
         conditions: Some(conditions),
     }
@@ -57,12 +56,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_name_counts_and_nothing_changes_while_nothing_happens() {
+    fn nothing_changes_while_nothing_happens_and_the_name_is_kept() {
         let first = folded(None, &Ok(()));
         assert_eq!((first.is_ready, first.slurm_cluster_name.as_deref()), (Some(true), Some("slurm")));
         assert_eq!(folded(Some(first.clone()), &Ok(())), first);
-        let named = ClusterStatus { slurm_cluster_name: Some("other".into()), ..first };
-        assert_eq!(folded(Some(named), &Ok(())).slurm_cluster_name.as_deref(), Some("other"));
+        let lost = fold(
+            &cluster(Some(first)),
+            &Err(Trouble::NoSecret("s".into())),
+            "x",
+            None,
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!((lost.is_ready, lost.slurm_cluster_name.as_deref()), (Some(false), Some("slurm")));
     }
 
     #[test]

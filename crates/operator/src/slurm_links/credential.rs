@@ -27,7 +27,8 @@ impl Credential {
     fn provider(&self) -> Result<Box<dyn TokenProvider>, NoLink> {
         Ok(match self {
             Self::Token(token) => {
-                let text = std::str::from_utf8(token.expose()).map_err(|_| NoLink::Token("it is not text"))?;
+                let text =
+                    std::str::from_utf8(token.expose()).map_err(|_| NoLink::Token("it is not text"))?;
                 let text = text.trim();
                 if text.is_empty() {
                     return Err(NoLink::Token("it is empty"));

@@ -38,11 +38,7 @@ struct Seen {
 }
 
 /// Tells of changes, of the begin and end of answers, and of the first answer after each own write.
-pub(super) async fn tell(
-    teller: Teller,
-    mut changes: Subscription,
-    mut health: watch::Receiver<Health>,
-) {
+pub(super) async fn tell(teller: Teller, mut changes: Subscription, mut health: watch::Receiver<Health>) {
     let mut seen = Seen::default();
     // The first look may be over already.
     health.mark_changed();
@@ -110,7 +106,8 @@ impl Seen {
 pub(super) async fn ping(teller: Teller, client: Client, mut health: watch::Receiver<Health>) {
     loop {
         let told = health.borrow_and_update().clone();
-        let pulse = if is_worth_a_ping(&told) { client.ping().await.ok().map(|pings| pulse(&pings)) } else { None };
+        let pulse =
+            if is_worth_a_ping(&told) { client.ping().await.ok().map(|pings| pulse(&pings)) } else { None };
         let Some(link) = teller.link.upgrade() else { return };
         let is_news = link.note_pulse(pulse);
         drop(link);

@@ -6,9 +6,7 @@ use std::time::Duration;
 use nodeset::Identity;
 use parking_lot::{Mutex, RwLock};
 use slurm::Moment;
-use slurm_client::{
-    Client, Health, Pace, Poller, Server, Snapshot, Stale, Timeouts, WatchGuard, now,
-};
+use slurm_client::{Client, Health, Pace, Poller, Server, Snapshot, Stale, Timeouts, WatchGuard, now};
 use tokio::task::JoinSet;
 
 use super::credential::{Credential, Tokens};
@@ -60,8 +58,7 @@ impl Link {
     ) -> Result<Arc<Self>, NoLink> {
         let tokens = Tokens::new(credential)?;
         // Controllers try again themselves.
-        let client =
-            Client::builder(server, tokens.clone()).timeouts(options.timeouts).retries(0).build()?;
+        let client = Client::builder(server, tokens.clone()).timeouts(options.timeouts).retries(0).build()?;
         let poller = Poller::start(client.clone(), options.pace);
         let (changes, health) = (poller.subscribe(), poller.watch_health());
         let link = Arc::new(Self {
@@ -74,7 +71,8 @@ impl Link {
             pulse: RwLock::default(),
             followers: Mutex::default(),
         });
-        let teller = Teller { link: Arc::downgrade(&link), key: key.clone(), listeners: Arc::clone(listeners) };
+        let teller =
+            Teller { link: Arc::downgrade(&link), key: key.clone(), listeners: Arc::clone(listeners) };
         let mut followers = link.followers.lock();
         if options.pings {
             followers.spawn(follow::ping(teller.clone(), link.client.clone(), health.clone()));

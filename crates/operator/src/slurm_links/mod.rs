@@ -6,6 +6,8 @@
 mod credential;
 mod follow;
 mod link;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -131,13 +133,7 @@ impl SlurmLinks {
 
     /// With SlurmClusters at other addresses, and with another pace and other time limits.
     pub fn with(address: Address, pace: Pace, timeouts: Timeouts) -> Self {
-        Self(Arc::new(Inner {
-            address,
-            pace,
-            timeouts,
-            slots: Mutex::default(),
-            listeners: Arc::default(),
-        }))
+        Self(Arc::new(Inner { address, pace, timeouts, slots: Mutex::default(), listeners: Arc::default() }))
     }
 
     /// Makes the link, or keeps the one that is there if the server is the same: another credential and another name take

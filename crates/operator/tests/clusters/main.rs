@@ -3,6 +3,7 @@
 mod bad_input;
 mod creation;
 mod place;
+mod slinky_cluster;
 mod sweeps;
 mod with_slurm;
 mod worker_sets;

@@ -310,3 +310,108 @@ async fn a_poller_that_never_got_an_answer_has_no_snapshot_and_says_why() {
     assert!(matches!(stale.0.as_deref(), Some(Error::Unauthorised { .. })), "{stale}");
     assert!(poller.latest().is_none());
 }
+
+fn of_cluster(name: &str, request: &str) -> Reply {
+    let list = if request.contains("/nodes") { r#""nodes": []"# } else { r#""jobs": []"# };
+    Reply::ok(format!(r#"{{{list}, "meta": {{"slurm": {{"release": "24.11.5", "cluster": "{name}"}}}}}}"#))
+}
+
+#[tokio::test]
+async fn a_snapshot_tells_which_cluster_answered_also_when_its_lists_are_empty() {
+    let moved = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&moved);
+    let server = Server::start(move |request, _| {
+        of_cluster(if seen.load(Ordering::SeqCst) { "two" } else { "one" }, request)
+    })
+    .await;
+    let poller = Poller::start(client(&server), QUICK);
+    let snapshot = poller.refresh(SOON).await.unwrap();
+    assert_eq!((snapshot.cluster(), snapshot.nodes().len()), ("one", 0));
+    let mut changes = poller.subscribe();
+    moved.store(true, Ordering::SeqCst);
+    let change = timeout(SOON, changes.next()).await.unwrap();
+    assert_eq!(change, Some(Changed::Everything), "all that was known is of another cluster");
+    assert_eq!(poller.latest().unwrap().cluster(), "two");
+}
+
+#[tokio::test]
+async fn nodes_of_one_cluster_and_jobs_of_another_are_no_answer() {
+    let server = Server::start(|request, _| {
+        of_cluster(if request.contains("/nodes") { "one" } else { "two" }, request)
+    })
+    .await;
+    let poller = Poller::start(client(&server), QUICK);
+    let stale = poller.refresh(Duration::from_millis(300)).await.unwrap_err();
+    assert!(stale.to_string().contains("jobs are those of cluster `two`"), "{stale}");
+    assert!(poller.latest().is_none());
+}
+
+#[tokio::test]
+async fn as_before_counts_only_for_the_cluster_that_was_asked_before() {
+    let moved = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&moved);
+    let server = Server::start(move |request, _| {
+        let name = if seen.load(Ordering::SeqCst) { "two" } else { "one" };
+        let meta = format!(r#""meta": {{"slurm": {{"cluster": "{name}"}}}}"#);
+        let update = r#""last_update": {"set": true, "number": 1000}"#;
+        if request.contains("/nodes") {
+            return Reply::ok(format!(r#"{{"nodes": [{{"name": "a", "state": ["IDLE"]}}], {meta}}}"#));
+        }
+        if request.contains("update_time") {
+            return Reply::Answer(304, String::new());
+        }
+        let id = if name == "one" { 1 } else { 2 };
+        let job = format!(r#"{{"job_id": {id}, "job_state": ["RUNNING"], "nodes": "a"}}"#);
+        Reply::ok(format!(r#"{{"jobs": [{job}], {update}, {meta}}}"#))
+    })
+    .await;
+    let poller = Poller::start(client(&server), QUICK);
+    poller.refresh(SOON).await.unwrap();
+    moved.store(true, Ordering::SeqCst);
+    until("the other cluster answers", || poller.latest().unwrap().cluster() == "two").await;
+    assert_eq!(occupancy(&poller, "a"), Occupancy::Busy(Reason::Job(JobId(2))));
+}
+
+#[tokio::test]
+async fn after_a_change_of_ours_the_next_look_comes_soon() {
+    let server = Server::start(|request, _| {
+        Reply::ok(if request.contains("/nodes") { DRAINED.to_owned() } else { jobs("RUNNING") })
+    })
+    .await;
+    let pace = Pace { slow: Duration::from_secs(60), ..QUICK };
+    let poller = Poller::start(client(&server), pace);
+    // Slow by now.
+    until("seven looks", || poller.health().looks >= 7).await;
+    let looks = poller.health().looks;
+    poller.look_soon();
+    timeout(Duration::from_secs(1), async {
+        while poller.health().looks == looks {
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_token_is_left_alone_until_there_is_another() {
+    let good = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&good);
+    let server = Server::start(move |request, _| {
+        if !seen.load(Ordering::SeqCst) {
+            return Reply::Answer(401, "no".into());
+        }
+        Reply::ok(if request.contains("/nodes") { DRAINED.to_owned() } else { jobs("RUNNING") })
+    })
+    .await;
+    let pace = Pace { longest: Duration::from_secs(600), ..QUICK };
+    let poller = Poller::start(client(&server), pace);
+    until("two looks", || poller.health().looks == 2).await;
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(poller.health().looks, 2);
+    good.store(true, Ordering::SeqCst);
+    poller.look_anew();
+    until("an answer", || poller.latest().is_some()).await;
+    let looks = poller.health().looks;
+    until("it goes on as ever", || poller.health().looks > looks + 3).await;
+}
