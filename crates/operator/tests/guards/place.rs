@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -67,7 +66,6 @@ async fn client_of(who: Option<(&str, &[&str])>) -> Result<Client> {
 pub struct Place {
     pub client: Client,
     namespace: rig::Namespace,
-    pub guards: Arc<Guards>,
     stop: CancellationToken,
     _guard: DropGuard,
 }
@@ -103,7 +101,7 @@ impl Place {
         let mutating: MutatingWebhookConfiguration = serde_json::from_value(mutating)?;
         Api::all(client.clone()).create(&params, &mutating).await?;
         let guard = stop.clone().drop_guard();
-        let place = Self { client, namespace, guards, stop, _guard: guard };
+        let place = Self { client, namespace, stop, _guard: guard };
         place.until_asked().await?;
         Ok(place)
     }

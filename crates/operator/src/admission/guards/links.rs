@@ -67,8 +67,10 @@ impl Guards {
     async fn look(&self, cluster: &LinkKey) -> Result<(Arc<Link>, Arc<Snapshot>), String> {
         if let Some(link) = self.links.get(cluster) {
             self.used(cluster, false);
-            let known = link.snapshot().filter(|known| known.age() <= FRESH);
-            if let Some(snapshot) = known.or(link.refresh(LOOK).await.ok()) {
+            if let Some(known) = link.snapshot().filter(|known| known.age() <= FRESH) {
+                return Ok((link, known));
+            }
+            if let Ok(snapshot) = link.refresh(LOOK).await {
                 return Ok((link, snapshot));
             }
         }
@@ -155,8 +157,8 @@ impl Guards {
     async fn end_idle(&self, now: Instant, is_leader: bool) {
         let idle: Vec<LinkKey> = {
             let made = self.made.lock();
-            let is_idle = |used: &Instant| now.saturating_duration_since(*used) >= IDLE;
-            made.iter().filter(|(_, used)| is_idle(used)).map(|(key, _)| key.clone()).collect()
+            let idle = made.iter().filter(|(_, used)| now.saturating_duration_since(**used) >= IDLE);
+            idle.map(|(key, _)| key.clone()).collect()
         };
         for key in idle {
             // The controllers of a leader have taken it over, unless the cluster went before they looked.

@@ -2,7 +2,7 @@
 //! the clusters of Secrets and NodeSets.
 //!
 //! They answer in every replica, also in one that does not lead. So they look objects up by single calls instead of in caches: an
-//! annotation that was set a moment ago counts, and nothing must be filled first. See [`links`] for Slurm.
+//! annotation that was set a moment ago counts, and nothing must be filled first. How Slurm is asked is in `links.rs`.
 
 mod around;
 mod defaults;
@@ -62,27 +62,20 @@ impl Guards {
     /// Serves them beside others.
     #[must_use]
     pub fn add_to(self: &Arc<Self>, webhooks: Webhooks) -> Webhooks {
-        macro_rules! asking {
-            ($guards:ident, $request:ident => $answer:expr) => {{
-                let guards = Arc::clone(self);
-                move |$request: Arc<Request>| {
-                    let $guards = Arc::clone(&guards);
-                    async move { $answer.await }
-                }
-            }};
-        }
+        let (pods, secrets, sets) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
         webhooks
-            .on_asking(WORKER_PODS, OnFailure::Deny, asking!(guards, request => guards.worker_pod(&request)))
-            .on_asking(
-                SECRETS,
-                OnFailure::Deny,
-                asking!(guards, request => secret::decide(&guards.client, &request)),
-            )
-            .on_asking(
-                NODE_SETS,
-                OnFailure::Deny,
-                asking!(guards, request => defaults::node_set(&guards.client, &request)),
-            )
+            .on_asking(WORKER_PODS, OnFailure::Deny, move |request| {
+                let guards = Arc::clone(&pods);
+                async move { guards.worker_pod(&request).await }
+            })
+            .on_asking(SECRETS, OnFailure::Deny, move |request| {
+                let guards = Arc::clone(&secrets);
+                async move { secret::decide(&guards.client, &request).await }
+            })
+            .on_asking(NODE_SETS, OnFailure::Deny, move |request| {
+                let guards = Arc::clone(&sets);
+                async move { defaults::node_set(&guards.client, &request).await }
+            })
             .on(SLINKY_NODE_SETS, OnFailure::Deny, defaults::slinky_node_set)
     }
 
