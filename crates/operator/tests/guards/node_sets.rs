@@ -64,6 +64,9 @@ async fn sets_of_slinky_may_leave_their_way_to_change_empty_and_keep_their_clust
         assert!(told.contains(&format!("spec.{field} cannot be changed")), "{told}");
     }
     let selector = Patch::Merge(json!({ "spec": { "template": { "metadata": { "labels": null } } } }));
-    assert!(sets.patch("compute", &PatchParams::default(), &selector).await.is_err(), "the selector fits no more");
+    assert!(
+        sets.patch("compute", &PatchParams::default(), &selector).await.is_err(),
+        "the selector fits no more"
+    );
     Ok(())
 }

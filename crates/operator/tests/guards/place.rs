@@ -126,7 +126,8 @@ impl Place {
         }))?;
         let params = PostParams { dry_run: true, ..PostParams::default() };
         self.until("the API server asks us", async || {
-            let told = self.api::<Secret>().create(&params, &secret).await.err().map(|error| error.to_string());
+            let told =
+                self.api::<Secret>().create(&params, &secret).await.err().map(|error| error.to_string());
             Ok(told.filter(|told| told.contains("is missing")))
         })
         .await?;

@@ -23,7 +23,8 @@ const KUBELET: (&str, &[&str]) = ("system:node:guarded", &["system:nodes"]);
 
 /// Starts a job on a node, and waits until it runs.
 fn job_on(slurm: &SlurmMachine, node: &str) -> Result<String> {
-    let submit = ["sbatch", "--parsable", "-J", "train", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1000"];
+    let submit =
+        ["sbatch", "--parsable", "-J", "train", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1000"];
     let job = slurm.exec(&submit)?.trim().to_string();
     slurm.wait_for_job(&job, &["RUNNING"])?;
     Ok(job)
@@ -37,8 +38,12 @@ async fn jobs_hold_their_workers(version: Version) -> Result<()> {
         place.worker(name).await?;
     }
     let told = place.refused(None, "node-1").await?;
-    assert!(told.contains(&format!("pod node-1 is the Slurm node node-1: job {job} (train of root) is on it")), "{told}");
-    let way = format!("kubectl annotate pod node-1 --namespace {} slurm.nebius.ai/force-delete=true", place.name());
+    assert!(
+        told.contains(&format!("pod node-1 is the Slurm node node-1: job {job} (train of root) is on it")),
+        "{told}"
+    );
+    let way =
+        format!("kubectl annotate pod node-1 --namespace {} slurm.nebius.ai/force-delete=true", place.name());
     assert!(told.contains(&way), "{told}");
     assert!(place.refused(Some(COLLECTOR), "node-1").await?.contains(&format!("job {job}")));
     assert!(place.refused(Some(("alice", &[])), "node-1").await?.contains(&format!("job {job}")));
@@ -143,7 +148,8 @@ async fn nothing_that_may_go_waits_for_an_operator_that_is_down() -> Result<()> 
     place.stop_serving();
     place
         .until("a worker is held while nobody answers", async || {
-            Ok(Some(place.refused(None, "node-1").await?).filter(|told| told.contains("failed calling webhook")))
+            Ok(Some(place.refused(None, "node-1").await?)
+                .filter(|told| told.contains("failed calling webhook")))
         })
         .await?;
     // The same again, with nobody to ask.
@@ -186,7 +192,8 @@ async fn agent(last: u8, steps: tokio::sync::watch::Receiver<&'static str>) -> R
         while let Ok((mut stream, _)) = listener.accept().await {
             let mut request = [0; 1024];
             let _ = stream.read(&mut request).await;
-            let body = format!("{{\"daemon\":\"slurmd\",\"running\":true,\"jobSteps\":[{}]}}", *steps.borrow());
+            let body =
+                format!("{{\"daemon\":\"slurmd\",\"running\":true,\"jobSteps\":[{}]}}", *steps.borrow());
             let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
             let _ = stream.write_all(answer.as_bytes()).await;
         }

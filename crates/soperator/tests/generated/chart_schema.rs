@@ -46,9 +46,8 @@ fn schema(chart: &str) -> Value {
 
 fn spec(kind: &str) -> Value {
     let mut crds = api::crds().into_iter();
-    let of_it = |crd: &CustomResourceDefinition| {
-        crd.spec.group == api::nebius::GROUP && crd.spec.names.kind == kind
-    };
+    let of_it =
+        |crd: &CustomResourceDefinition| crd.spec.group == api::nebius::GROUP && crd.spec.names.kind == kind;
     let crd = crds.find(of_it).expect("the definition");
     let schema = serde_json::to_value(&crd.spec.versions[0].schema).expect("JSON");
     schema.pointer("/openAPIV3Schema/properties/spec").expect("the spec").clone()

@@ -50,7 +50,9 @@ impl Around {
         };
         Self {
             node_is_gone: node == Seen::Gone,
-            forced: [set, cluster, namespace].iter().any(|seen| matches!(seen, Seen::There { forced: true, .. })),
+            forced: [set, cluster, namespace]
+                .iter()
+                .any(|seen| matches!(seen, Seen::There { forced: true, .. })),
             slurm_ends: cluster == Seen::Gone
                 || [cluster, namespace].iter().any(|seen| matches!(seen, Seen::There { ends: true, .. })),
         }

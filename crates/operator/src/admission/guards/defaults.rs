@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn several_clusters_are_a_question_for_the_user_and_none_is_a_wait() {
-        let told = "spec.clusterName: is missing, and this namespace has several SlurmClusters; write one of a, b";
+        let told =
+            "spec.clusterName: is missing, and this namespace has several SlurmClusters; write one of a, b";
         let several = names(&["a", "b"]);
         assert_eq!(with_cluster(&set(), &several, true), Decision::deny(told).with_code(422));
         assert_eq!(with_cluster(&set(), &several, false), Decision::allow().warn(told));
@@ -140,7 +141,8 @@ mod tests {
     fn an_empty_way_to_change_is_a_rolling_update() {
         assert_eq!(slinky(&json!({ "updateStrategy": { "type": "OnDelete" } })), Decision::allow());
         assert_eq!(slinky(&json!({})), Decision::allow(), "the schema has a default");
-        let patch = json!([{ "op": "replace", "path": "/spec/updateStrategy/type", "value": "RollingUpdate" }]);
+        let patch =
+            json!([{ "op": "replace", "path": "/spec/updateStrategy/type", "value": "RollingUpdate" }]);
         let patch = Decision::patch(serde_json::from_value(patch).unwrap());
         assert_eq!(slinky(&json!({ "updateStrategy": { "type": "" } })), patch);
     }

@@ -46,7 +46,8 @@ impl Guards {
                 cluster.map(LinkKey::nebius).ok_or_else(|| "the pod does not name its cluster".into())
             }
             Api::Slinky => {
-                let set = worker.set.as_ref().ok_or("no NodeSet controls the pod, so its cluster is not known")?;
+                let set =
+                    worker.set.as_ref().ok_or("no NodeSet controls the pod, so its cluster is not known")?;
                 let found: Guarded<slinky::NodeSet> = self.read("NodeSet", set).await?;
                 let found = found.get().map_err(|invalid| unreadable("NodeSet", set, &invalid.error))?;
                 Ok(LinkKey::slinky(Key::new(&set.namespace, &found.spec.cluster_name)))

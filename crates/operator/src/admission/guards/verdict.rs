@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn whatever_slurm_does_not_rule_out_holds_the_pod() {
         let busy = |reason| Seen { occupancy: Occupancy::Busy(reason), ..idle() };
-        let named = Seen { jobs: vec!["job 7 (train of alice) is on it".into()], ..busy(Reason::Job(JobId(7))) };
+        let named =
+            Seen { jobs: vec!["job 7 (train of alice) is on it".into()], ..busy(Reason::Job(JobId(7))) };
         assert_eq!(word(Identity::Proven, named), Word::Busy("job 7 (train of alice) is on it".into()));
         for reason in [Reason::JobSomewhere(JobId(7)), Reason::State("MIXED".into()), Reason::Job(JobId(7))] {
             assert!(matches!(word(Identity::Proven, busy(reason)), Word::Busy(_)));
@@ -195,7 +196,10 @@ mod tests {
              --namespace n slurm.nebius.ai/force-delete=true"
         );
         let told = refusal(&worker(), &Word::Unknown("slurmrestd is down".into()));
-        assert!(told.contains("nobody can tell whether jobs are on it: slurmrestd is down; try again"), "{told}");
+        assert!(
+            told.contains("nobody can tell whether jobs are on it: slurmrestd is down; try again"),
+            "{told}"
+        );
         let slinky = Worker { api: Api::Slinky, ..worker() };
         assert!(refusal(&slinky, &Word::NoJob).ends_with("slinky.slurm.net/force-delete=true"));
     }
