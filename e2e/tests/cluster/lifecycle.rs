@@ -43,6 +43,9 @@ async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<(
     let version = |cluster: &Cluster| cluster.run("sinfo --version");
     assert!(version(&one)?.contains("24.11") && version(&two)?.contains("26.05"));
 
+    let claims = || one.kubectl(&["get", "persistentvolumeclaims", "--output", "name"]);
+    let before = claims()?;
+    assert!(before.contains("one-controller-0") && before.contains("one-jail"), "{before}");
     let kill = OperatorKill::within(rig, Duration::from_secs(5));
     one.kubectl(&["delete", "slurmcluster", "one", "--wait=false"])?;
     one.wait("everything that the operator made is gone, but for claims", || {
@@ -53,6 +56,7 @@ async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<(
         Ok(left.is_empty())
     })?;
     drop(kill);
+    assert_eq!(claims()?, before, "state and files of users stay when a cluster goes");
     assert_eq!(two.run("srun hostname")?.trim(), "worker-0", "the other cluster does not notice");
     two.wait_available()
 }

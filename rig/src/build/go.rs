@@ -28,7 +28,17 @@ pub struct GoProgram {
     extra: &'static [(&'static str, &'static str)],
     /// Folders of the module `version_of` whose files are put beside the program, in folders of the same last name.
     folders: &'static [&'static str],
+    /// Whether it is built with the versions of [`WORKSPACE`].
+    in_workspace: bool,
 }
+
+/// Programs that are built with one set of versions, so that Go compiles what they have in common (most of CoreDNS and Helm
+/// is Kubernetes' client) only once.
+const WORKSPACE: [&GoProgram; 4] = [&COREDNS, &HELM, &HELM_UNITTEST, &KUBE];
+
+/// What makes a workspace of them.
+const WORKSPACE_FILES: [(&str, &str); 2] =
+    [("go.work", include_str!("../../go.work")), ("go.work.sum", include_str!("../../go.work.sum"))];
 
 /// etcd, all Kubernetes servers and kubectl in one program.
 pub static KUBE: GoProgram = GoProgram {
@@ -56,6 +66,7 @@ pub static KUBE: GoProgram = GoProgram {
     ],
     extra: &[],
     folders: &[],
+    in_workspace: true,
 };
 
 /// The cluster's DNS server.
@@ -73,6 +84,7 @@ pub static COREDNS: GoProgram = GoProgram {
     names: &[],
     extra: &[],
     folders: &[],
+    in_workspace: true,
 };
 
 /// Helm 3.
@@ -86,6 +98,7 @@ pub static HELM: GoProgram = GoProgram {
     names: &[],
     extra: &[],
     folders: &[],
+    in_workspace: true,
 };
 
 /// Helm's plugin for unit tests of charts; its entry is a directory for `HELM_PLUGINS`.
@@ -102,6 +115,7 @@ pub static HELM_UNITTEST: GoProgram = GoProgram {
     names: &[],
     extra: &[("unittest/plugin.yaml", include_str!("../../helm-unittest/plugin.yaml"))],
     folders: &[],
+    in_workspace: true,
 };
 
 /// Fake nodes for scale tests.
@@ -115,6 +129,7 @@ pub static KWOK: GoProgram = GoProgram {
     names: &[],
     extra: &[],
     folders: &[],
+    in_workspace: false,
 };
 
 /// cert-manager's controllers for Certificates of self-signed Issuers, and its definitions in the folder `crds`.
@@ -132,6 +147,7 @@ pub static CERT_MANAGER: GoProgram = GoProgram {
     names: &[],
     extra: &[],
     folders: &["deploy/crds"],
+    in_workspace: false,
 };
 
 impl GoProgram {
@@ -156,15 +172,38 @@ impl GoProgram {
     fn key(&self) -> String {
         let texts = self.sources.iter().chain(self.extra).flat_map(|(name, text)| [*name, *text]);
         let names = self.names.iter().chain(self.folders).copied();
-        key_of(texts.chain(names).chain([self.package, self.version_of]))
+        let shared: Vec<&str> = if self.in_workspace {
+            // Any of these decides which versions are taken.
+            let versions = WORKSPACE.iter().flat_map(|program| program.sources);
+            let versions = versions.filter(|(name, _)| *name == "go.mod").chain(&WORKSPACE_FILES);
+            versions.map(|(_, text)| *text).collect()
+        } else {
+            Vec::new()
+        };
+        key_of(texts.chain(names).chain([self.package, self.version_of]).chain(shared))
+    }
+
+    /// Writes the module, and its workspace, into `folder`; returns the module's own folder.
+    fn write_sources(&self, folder: &Path) -> Result<PathBuf> {
+        let programs = if self.in_workspace { &WORKSPACE[..] } else { &[self][..] };
+        for program in programs {
+            let module = folder.join(program.name);
+            fs::create_dir_all(&module)?;
+            for (name, text) in program.sources {
+                fs::write(module.join(name), text)?;
+            }
+        }
+        if self.in_workspace {
+            for (name, text) in WORKSPACE_FILES {
+                fs::write(folder.join(name), text)?;
+            }
+        }
+        Ok(folder.join(self.name))
     }
 
     fn build(&self, dir: &Path, say: &dyn Fn(&str)) -> Result<()> {
-        let module = dir.join("module");
-        fs::create_dir(&module)?;
-        for (name, text) in self.sources {
-            fs::write(module.join(name), text)?;
-        }
+        let sources = dir.join("module");
+        let module = self.write_sources(&sources)?;
         let version = self.version()?;
         let version = if self.bare_version { version.trim_start_matches('v') } else { version };
         let mut linker_flags = String::from("-s -w");
@@ -222,7 +261,7 @@ impl GoProgram {
         for folder in self.folders {
             self.copy_folder(&module, folder, dir)?;
         }
-        fs::remove_dir_all(&module)?;
+        fs::remove_dir_all(&sources)?;
         for name in self.names {
             symlink(self.name, dir.join(name))?;
         }
@@ -283,6 +322,16 @@ mod tests {
         }
         assert!(KUBE.version().unwrap().starts_with("v1.36."));
         assert!(HELM.version().unwrap().starts_with("v3."));
+    }
+
+    #[test]
+    fn the_workspace_holds_the_programs_that_say_so() {
+        let (_, work) = WORKSPACE_FILES[0];
+        for program in [&KUBE, &COREDNS, &HELM, &HELM_UNITTEST, &KWOK, &CERT_MANAGER] {
+            let name = program.name;
+            assert_eq!(work.contains(&format!("\t./{name}\n")), program.in_workspace, "{name}");
+            assert_eq!(WORKSPACE.iter().any(|it| it.name == name), program.in_workspace, "{name}");
+        }
     }
 
     #[test]

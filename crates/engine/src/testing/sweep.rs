@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
+use futures::{StreamExt as _, stream};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,10 @@ pub trait Scenario: Send + Sync {
     /// A run that does not come to rest in this time has failed.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
+    }
+    /// How many cases may run beside each other: more than one if they share nothing but the API server.
+    fn at_once(&self) -> usize {
+        1
     }
     /// What must hold at every write.
     fn monitor(&self, writes: &[Write]) -> Result<(), String>;
@@ -162,20 +167,25 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
         }
     }
     let mut report = Report { of: all.len(), ..Report::default() };
-    for case in choice.pick(scenario.name(), all) {
+    let cases = choice.pick(scenario.name(), all).into_iter().map(|case| {
+        let (scenario, clean) = (&*scenario, &clean.world);
+        async move {
+            let problem = match run_case(scenario, Some(&case)).await {
+                Err(error) => error.to_string(),
+                Ok(end) => clean.differences(&end.world).join("\n"),
+            };
+            (!problem.is_empty()).then(|| format!("SOPERATOR_CASE={}/{case}: {problem}", scenario.name()))
+        }
+    });
+    let mut results = stream::iter(cases).buffer_unordered(scenario.at_once());
+    while let Some(failure) = results.next().await {
         report.cases += 1;
-        let problem = match run_case(&*scenario, Some(&case)).await {
-            Err(error) => error.to_string(),
-            Ok(end) => {
-                let differences = clean.world.differences(&end.world);
-                if differences.is_empty() { continue } else { differences.join("\n") }
-            }
-        };
-        report.failures.push(format!("SOPERATOR_CASE={}/{case}: {problem}", scenario.name()));
-        if matches!(choice, Choice::UntilFailure(_)) {
+        report.failures.extend(failure);
+        if matches!(choice, Choice::UntilFailure(_)) && !report.failures.is_empty() {
             break;
         }
     }
+    report.failures.sort();
     report
 }
 

@@ -73,6 +73,10 @@ impl Scenario for Life {
         Duration::from_secs(if self.bug == Bug::None { 30 } else { 6 })
     }
 
+    fn at_once(&self) -> usize {
+        if self.bug == Bug::None { 4 } else { 1 }
+    }
+
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
         async move {
             let widgets: Api<Widget> = Api::namespaced(client.clone(), namespace);
@@ -224,19 +228,20 @@ async fn every_fault_leads_to_the_same_end() -> Result<()> {
     Ok(())
 }
 
-/// Each bug, and the cases among which it is looked for. Most show already without any fault.
+/// Each bug, and the cases among which it is looked for. Most show already without any fault; not always on a busy machine,
+/// where an echo of the step before may come so late that it wakes the controller in place of the event that the bug loses.
 const BUGS: &[(Bug, &str)] = &[
-    (Bug::LostDelete, "none"),
+    (Bug::LostDelete, "watch-configmaps"),
     (Bug::NoReadYourWrites, "configmaps-1-lag"),
-    (Bug::StatusFirst, "none"),
-    (Bug::SecretRegenerated, "none"),
-    (Bug::NoOwner, "none"),
-    (Bug::NoDriftCheck, "none"),
-    (Bug::DeleteByName, "none"),
-    (Bug::NoPrune, "none"),
-    (Bug::PruneFirst, "none"),
-    (Bug::BusyStatus, "none"),
-    (Bug::BusyApply, "none"),
+    (Bug::StatusFirst, "watch-configmaps"),
+    (Bug::SecretRegenerated, "watch-configmaps"),
+    (Bug::NoOwner, "watch-configmaps"),
+    (Bug::NoDriftCheck, "watch-configmaps"),
+    (Bug::DeleteByName, "watch-configmaps"),
+    (Bug::NoPrune, "watch-configmaps"),
+    (Bug::PruneFirst, "watch-configmaps"),
+    (Bug::BusyStatus, "watch-configmaps"),
+    (Bug::BusyApply, "watch-configmaps"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

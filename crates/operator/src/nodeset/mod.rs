@@ -61,6 +61,12 @@ fn watch(controller: &Controller, caches: &Caches) {
         };
     }
     owned!(pods, services, config_maps, claims);
+    // Worker pods run under an account that their cluster makes.
+    let known = caches.clone();
+    controller.watch(&caches.service_accounts, move |change| {
+        let cluster = change.object().and_then(|account| owner_key(&**account, &SlurmCluster::kind(&())));
+        cluster.map(|cluster| sets_near(&known, &cluster)).unwrap_or_default()
+    });
     // Worker pods take images, ports and names from their cluster.
     let known = caches.clone();
     controller.watch(&caches.clusters, move |change| {

@@ -117,6 +117,14 @@ impl Look<'_> {
             tell(context, self.set, &Observation { waits_for: Some(waits), ..counted(&pods) }).await?;
             return Ok(Wake::OnChange);
         };
+        let names = self.parent.names();
+        let account = names.worker_service_account();
+        if context.caches.service_accounts.get(&Key::new(names.namespace(), &account)).is_none() {
+            // The cluster's own reconcile makes it. Pods that name it would be refused before that.
+            let waits = format!("waiting for ServiceAccount {account} of the SlurmCluster");
+            tell(context, self.set, &Observation { waits_for: Some(waits), ..counted(&pods) }).await?;
+            return Ok(Wake::OnChange);
+        }
         let objects = node_set_objects(self.parent, self.set);
         let objects = objects.iter().map(desired).collect::<Result<Vec<_>, _>>()?;
         context.applier.apply(&self.owner, objects).await.into_result()?;

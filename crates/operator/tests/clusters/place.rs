@@ -107,12 +107,22 @@ impl Place {
 
     /// With Slurm somewhere else than in the cluster.
     pub async fn with(name: &str, links: SlurmLinks) -> Result<Self> {
+        Self::with_setup(name, |setup| setup.links = links).await
+    }
+
+    /// With only one controller.
+    pub async fn with_controller(name: &str, controller: &'static str) -> Result<Self> {
+        Self::with_setup(name, |setup| setup.controllers = vec![controller]).await
+    }
+
+    async fn with_setup(name: &str, change: impl FnOnce(&mut Setup)) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
         let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let setup = Setup { links, ..setup(place.name()) };
+        let mut setup = setup(place.name());
+        change(&mut setup);
         tokio::spawn(operate_with(watched, setup, place.stop.clone()));
         Ok(place)
     }

@@ -69,6 +69,10 @@ impl Scenario for Life {
         Duration::from_secs(60)
     }
 
+    fn at_once(&self) -> usize {
+        4
+    }
+
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
         async move {
             let clusters: Api<SlurmCluster> = Api::namespaced(client.clone(), namespace);

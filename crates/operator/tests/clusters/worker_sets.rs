@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::nebius::NodeSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -55,6 +55,41 @@ async fn a_worker_that_runs_is_never_removed_while_slurm_does_not_answer() -> Re
     assert!(place.api::<Pod>().get_opt("a-worker-1").await?.is_some());
     let controller: k8s_openapi::api::apps::v1::StatefulSet = place.api().get("a-controller").await?;
     assert_eq!(controller.spec.and_then(|spec| spec.replicas), Some(1));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_wait_for_their_account_and_come_as_soon_as_it_is_there() -> Result<()> {
+    let place = Place::with_controller("account", operator::nodeset::NAME).await?;
+    place.make("a", |_| {}).await?;
+    let owner = place.clusters().get("a").await?;
+    let text = include_str!("../../../../examples/api/slurm.nebius.ai/nodeset.yaml");
+    let mut set: serde_json::Value = serde_saphyr::from_str(text)?;
+    set["metadata"] = json!({ "name": "node" });
+    set["spec"]["clusterName"] = "a".into();
+    set["spec"]["priorityClass"] = serde_json::Value::Null;
+    place.api::<NodeSet>().create(&Default::default(), &serde_json::from_value(set)?).await?;
+    place
+        .until("the set tells what it waits for", async || {
+            let status = place.api::<NodeSet>().get("node").await?.status.unwrap_or_default();
+            let mut messages = status.conditions.unwrap_or_default().into_iter().map(|it| it.message);
+            Ok(messages.find(|message| message.contains("waiting for ServiceAccount a-worker-sa")))
+        })
+        .await?;
+    let pods = |writes: &[engine::testing::Write]| {
+        writes.iter().filter(|write| write.call.resource == "pods").count()
+    };
+    assert_eq!(pods(&place.writes()), 0, "no pod is tried in vain: {:#?}", place.writes());
+    let account: ServiceAccount = serde_json::from_value(json!({ "metadata": {
+        "name": "a-worker-sa",
+        "labels": { "app.kubernetes.io/managed-by": operator::MANAGER },
+        "ownerReferences": [{
+            "apiVersion": "slurm.nebius.ai/v1", "kind": "SlurmCluster", "name": "a",
+            "uid": owner.uid().unwrap_or_default(), "controller": true,
+        }],
+    } }))?;
+    place.api::<ServiceAccount>().create(&Default::default(), &account).await?;
+    place.until("a worker", async || Ok(place.api::<Pod>().get_opt("node-0").await?)).await?;
     Ok(())
 }
 
