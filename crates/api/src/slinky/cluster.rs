@@ -52,8 +52,7 @@ pub struct ClusterStatus {
     /// Whether the REST API answers. Absent means no.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_ready: Option<bool>,
-    /// How Slurm called the cluster when it answered first. Answers of a cluster with another name are not believed after that;
-    /// the annotation `slinky.slurm.net/slurm-cluster-name` names another one.
+    /// How Slurm calls the cluster. Answers of any other cluster are not believed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slurm_cluster_name: Option<String>,
     /// The generation of the spec that this status is about.

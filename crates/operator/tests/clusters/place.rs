@@ -120,11 +120,23 @@ impl Place {
         let injector = Arc::new(Injector::new(Schedule::default()));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         let place = Self { client, namespace, injector, stop };
-        let watched = connect(config().await?, Some(Arc::clone(&place.injector) as Arc<dyn Interceptor>))?;
-        let mut setup = setup(place.name());
-        change(&mut setup);
-        tokio::spawn(operate_with(watched, setup, place.stop.clone()));
+        place.start(change).await?;
         Ok(place)
+    }
+
+    async fn start(&self, change: impl FnOnce(&mut Setup)) -> Result<()> {
+        let watched = connect(config().await?, Some(Arc::clone(&self.injector) as Arc<dyn Interceptor>))?;
+        let mut setup = setup(self.name());
+        change(&mut setup);
+        tokio::spawn(operate_with(watched, setup, self.stop.clone()));
+        Ok(())
+    }
+
+    /// Stops the controllers and starts them anew: they know nothing of before.
+    pub async fn restart(&mut self, links: SlurmLinks) -> Result<()> {
+        self.stop.cancel();
+        self.stop = CancellationToken::new();
+        self.start(|setup| setup.links = links).await
     }
 
     pub fn name(&self) -> &str {

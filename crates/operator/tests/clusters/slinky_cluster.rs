@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use api::slinky::{Cluster, ClusterStatus};
 use engine::Key;
 use k8s_openapi::ByteString;
@@ -25,7 +25,8 @@ use crate::place::Place;
 fn quick() -> SlurmLinks {
     let second = Duration::from_secs(1);
     let pace = Pace { fast: second / 5, slow: second, longest: second, full: second * 60 };
-    let timeouts = Timeouts { answer: second * 5, ..Timeouts::default() };
+    // slurmrestd looks for a slurmctld that is away for ten seconds before it says so.
+    let timeouts = Timeouts { answer: second * 20, ..Timeouts::default() };
     SlurmLinks::with(Box::new(|_, _| String::new()), pace, timeouts)
 }
 
@@ -70,7 +71,7 @@ async fn status(place: &Place, name: &str) -> Result<ClusterStatus> {
 
 /// Waits until the condition Ready has this reason; returns its message.
 async fn until_reason(place: &Place, name: &str, reason: &str) -> Result<String> {
-    place
+    let found = place
         .until(&format!("{name} is {reason}"), async || {
             let status = status(place, name).await?;
             let ready = status.conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -79,7 +80,11 @@ async fn until_reason(place: &Place, name: &str, reason: &str) -> Result<String>
             ensure!((ready.status == "True") == answers && status.is_ready == Some(answers), "{ready:?}");
             Ok(Some(ready.message))
         })
-        .await
+        .await;
+    match found {
+        Ok(message) => Ok(message),
+        Err(error) => bail!("{error}; it is {:?}", status(place, name).await?),
+    }
 }
 
 /// A token of this machine, for so many seconds from `from` on.
@@ -188,7 +193,7 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     let second =
         SlurmMachine::start(Options::controller_only(Version::V26_05).rest().file("slurm.conf", &conf))?;
     let links = quick();
-    let place = Place::with("slinky-two", links.clone()).await?;
+    let mut place = Place::with("slinky-two", links.clone()).await?;
     put_token(&place, &good_token(&first)?).await?;
     for name in ["one", "two"] {
         make(&place, name, &first.rest_url()?).await?;
@@ -196,6 +201,19 @@ async fn two_clusters_share_a_slurm_and_another_slurm_is_not_taken_for_it() -> R
     for name in ["one", "two"] {
         until_reason(&place, name, "Answering").await?;
     }
+
+    // After a restart the operator asks Slurm again, and has nothing new to write.
+    place.until_quiet().await?;
+    let (writes, links) = (place.writes().len(), quick());
+    place.restart(links.clone()).await?;
+    place
+        .until("both are asked again", async || {
+            let asked = |name| links.get(&key(&place, name)).is_some_and(|link| link.health().looks > 3);
+            Ok((asked("one") && asked("two")).then_some(()))
+        })
+        .await?;
+    assert_eq!(place.writes().len(), writes, "{:?}", &place.writes()[writes..]);
+
     place.api::<Cluster>().delete("one", &DeleteParams::default()).await?;
     place
         .until("the link is forgotten", async || Ok(links.get(&key(&place, "one")).is_none().then_some(())))
