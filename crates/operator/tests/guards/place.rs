@@ -110,13 +110,19 @@ impl Place {
     pub async fn with_slurm(prefix: &str, slurm: &SlurmMachine) -> Result<Self> {
         let place = Self::new(prefix, &slurm.rest_url()?).await?;
         place.make_cluster(CLUSTER).await?;
-        let key = Secret {
+        place.make_key(slurm.jwt_key()?).await?;
+        Ok(place)
+    }
+
+    /// The key that signs tokens for the SlurmCluster.
+    pub async fn make_key(&self, key: Vec<u8>) -> Result<()> {
+        let secret = Secret {
             metadata: serde_json::from_value(json!({ "name": format!("{CLUSTER}-rest-jwt-key") }))?,
-            data: Some([("rest_jwt.key".to_string(), ByteString(slurm.jwt_key()?))].into()),
+            data: Some([("rest_jwt.key".to_string(), ByteString(key))].into()),
             ..Secret::default()
         };
-        place.api::<Secret>().create(&PostParams::default(), &key).await?;
-        Ok(place)
+        self.api::<Secret>().create(&PostParams::default(), &secret).await?;
+        Ok(())
     }
 
     /// Waits until the API server knows the webhooks, which is a moment after they are registered, and trusts them.
@@ -274,6 +280,15 @@ impl Place {
     /// The refusal of a deletion; an error if it is not refused.
     pub async fn refused(&self, who: Option<(&str, &[&str])>, pod: &str) -> Result<String> {
         self.delete_as(who, pod).await?.with_context(|| format!("{who:?} deleted {pod}"))
+    }
+
+    /// Waits until the deletion of a pod is refused with these words: on a busy machine Slurm's answer may come too late for the
+    /// first question. An error if it is ever not refused.
+    pub async fn refused_with(&self, who: Option<(&str, &[&str])>, pod: &str, words: &str) -> Result<String> {
+        self.until(&format!("{pod} is refused with {words:?}"), async || {
+            Ok(Some(self.refused(who, pod).await?).filter(|told| told.contains(words)))
+        })
+        .await
     }
 
     pub async fn until<T>(&self, what: &str, mut check: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {

@@ -37,29 +37,30 @@ async fn jobs_hold_their_workers(version: Version) -> Result<()> {
     for name in ["node-1", "node-2"] {
         place.worker(name).await?;
     }
-    let told = place.refused(None, "node-1").await?;
-    assert!(
-        told.contains(&format!("pod node-1 is the Slurm node node-1: job {job} (train of root) is on it")),
-        "{told}"
-    );
+    let words = format!("pod node-1 is the Slurm node node-1: job {job} (train of root) is on it");
+    let told = place.refused_with(None, "node-1", &words).await?;
     let way =
         format!("kubectl annotate pod node-1 --namespace {} slurm.nebius.ai/force-delete=true", place.name());
     assert!(told.contains(&way), "{told}");
-    assert!(place.refused(Some(COLLECTOR), "node-1").await?.contains(&format!("job {job}")));
-    assert!(place.refused(Some(("alice", &[])), "node-1").await?.contains(&format!("job {job}")));
-    place.replace_as(None, "node-2").await.context("no job is there")?;
+    let words = format!("job {job}");
+    place.refused_with(Some(COLLECTOR), "node-1", &words).await?;
+    place.refused_with(Some(("alice", &[])), "node-1", &words).await?;
+    place
+        .until("an idle worker may go", async || Ok(place.delete("node-2").await?.is_none().then_some(())))
+        .await?;
+    place.worker("node-2").await?;
 
     // A suspended job is one.
     slurm.exec(&["scontrol", "suspend", &job])?;
     slurm.wait_for_job(&job, &["SUSPENDED"])?;
-    assert!(place.refused(None, "node-1").await?.contains(&format!("job {job}")));
+    place.refused_with(None, "node-1", &words).await?;
     slurm.exec(&["scontrol", "resume", &job])?;
 
     // Who does not answer says nothing good.
     slurm.stop("slurmrestd")?;
-    tokio::time::sleep(Duration::from_millis(1100)).await;
-    let told = place.refused(None, "node-2").await?;
-    assert!(told.contains("nobody can tell whether jobs are on it"), "{told}");
+    // Its last answer is a fresh one for a moment.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    place.refused_with(None, "node-2", "nobody can tell whether jobs are on it").await?;
     slurm.start_again("slurmrestd")?;
 
     slurm.exec(&["scancel", &job])?;
@@ -207,6 +208,8 @@ async fn where_slurm_has_ended_the_agent_of_a_worker_has_the_word() -> Result<()
     let (steps, seen) = tokio::sync::watch::channel("");
     let address = agent(1, seen).await?;
     place.make_cluster(CLUSTER).await?;
+    // There is a link, and it does not work: that must leave time for the agent.
+    place.make_key(vec![7; 32]).await?;
     place.worker("node-1").await?;
     let ip = json!([{ "ip": address }]);
     place
@@ -220,10 +223,9 @@ async fn where_slurm_has_ended_the_agent_of_a_worker_has_the_word() -> Result<()
 
     steps.send_replace("\"7.batch\"");
     place.kind::<SlurmCluster>().delete(CLUSTER, &DeleteParams::default()).await?;
-    let told = place.refused(None, "node-1").await?;
-    assert!(told.contains("job step 7.batch runs on it"), "{told}");
+    place.refused_with(None, "node-1", "job step 7.batch runs on it").await?;
     steps.send_replace("");
-    assert_eq!(place.delete("node-1").await?, None);
+    place.until("no step lives", async || Ok(place.delete("node-1").await?.is_none().then_some(()))).await?;
 
     // Nobody is left to ask.
     place.worker("node-2").await?;
@@ -240,7 +242,7 @@ async fn a_namespace_goes_when_the_last_job_in_it_is_over() -> Result<()> {
     for name in ["node-1", "node-2"] {
         place.worker(name).await?;
     }
-    place.refused(None, "node-1").await?;
+    place.refused_with(None, "node-1", &format!("job {job}")).await?;
     let namespaces: Api<Namespace> = Api::all(place.client.clone());
     namespaces.delete(place.name(), &DeleteParams::default()).await?;
     place

@@ -28,10 +28,15 @@ use super::worker::Worker;
 use crate::slinky_cluster::{TOKEN_KEY, expected_name};
 use crate::slurm_links::{Credential, Link, LinkKey};
 
-/// An answer of Slurm that is not older is as good as a new one: questions about many pods at once share it.
+/// An answer of Slurm that is not older is as good as a new one: questions about many pods at once share it. To that comes
+/// the time that the answer took, twice: whoever asks a slow Slurm again finds what the first question brought.
 const FRESH: Duration = Duration::from_secs(1);
-/// How long one look at Slurm may take.
-const LOOK: Duration = Duration::from_millis(900);
+/// A look that took longer gives no more time than this.
+const SLOWEST: Duration = Duration::from_secs(5);
+/// How long a look at Slurm may take.
+const LOOK: Duration = Duration::from_millis(1200);
+/// How long a look may take by a link that failed before. There must be time left for the agent.
+const LOOK_AGAIN: Duration = Duration::from_millis(600);
 /// A link that nobody asked by for so long ends.
 const IDLE: Duration = Duration::from_secs(300);
 /// How often that is looked at.
@@ -66,13 +71,20 @@ impl Guards {
 
     /// What Slurm knows now.
     async fn look(&self, cluster: &LinkKey) -> Result<(Arc<Link>, Arc<Snapshot>), String> {
-        if let Some(link) = self.links.get(cluster) {
+        let known = self.links.get(cluster);
+        let limit = if known.is_some() { LOOK_AGAIN } else { LOOK };
+        if let Some(link) = known {
             self.used(cluster, false);
-            if let Some(known) = link.snapshot().filter(|known| known.age() <= FRESH) {
+            if let Some(known) = link.snapshot().filter(|known| is_fresh(known)) {
                 return Ok((link, known));
             }
-            if let Ok(snapshot) = link.refresh(LOOK).await {
-                return Ok((link, snapshot));
+            if link.problem().is_none() {
+                match link.refresh(LOOK).await {
+                    Ok(snapshot) => return Ok((link, snapshot)),
+                    // It is slow: the answer is there when somebody asks again.
+                    Err(stale) if link.problem().is_none() => return Err(stale.to_string()),
+                    Err(_) => {}
+                }
             }
         }
         // There is none, or it does not work, maybe because key or address have changed.
@@ -81,7 +93,7 @@ impl Guards {
             Api::Slinky => self.connect_slinky(&cluster.cluster).await?,
         };
         self.used(cluster, true);
-        match link.refresh(LOOK).await {
+        match link.refresh(limit).await {
             Ok(snapshot) => Ok((link, snapshot)),
             Err(stale) => Err(stale.to_string()),
         }
@@ -177,6 +189,11 @@ impl Guards {
             Api::Slinky => matches!(get::<MetaView<slinky::Cluster>>(&self.client, cluster).await, Ok(None)),
         }
     }
+}
+
+fn is_fresh(snapshot: &Snapshot) -> bool {
+    let took = snapshot.jobs_read().answered.since(snapshot.nodes_read().asked);
+    snapshot.age() <= FRESH + 2 * took.min(SLOWEST)
 }
 
 fn unreadable(kind: &str, key: &Key, why: &str) -> String {

@@ -41,7 +41,7 @@ pub const SLINKY_NODE_SETS: &str = "/mutate-slinky-slurm-net-v1alpha1-nodeset";
 /// The API server waits 3 s for an answer about a worker; whoever asks should read why there is none.
 const PATIENCE: Duration = Duration::from_millis(2600);
 /// Of that, for the agent of a worker.
-const AGENT: Duration = Duration::from_millis(800);
+const AGENT: Duration = Duration::from_millis(600);
 
 /// What the webhooks ask by.
 pub struct Guards {

@@ -10,8 +10,8 @@ use slurm_client::Snapshot;
 use super::worker::Worker;
 use crate::worker_pods::FORCE_DELETE;
 
-/// An answer of Slurm that is older counts for nothing. It was asked for on behalf of the question.
-const MAX_AGE: Duration = Duration::from_secs(5);
+/// An answer of Slurm that is older counts for nothing. It was chosen to be a fresh one before.
+const MAX_AGE: Duration = Duration::from_secs(15);
 /// Jobs that are told one by one; of more, only the number.
 const MOST_JOBS: usize = 5;
 
