@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{NamespaceResourceScope, PartialObjectMeta};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,6 +20,14 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
     Api::<K>::namespaced(client.clone(), &key.namespace).get_opt(&key.name).await
+}
+
+/// The object without a namespace as it is now; none if it is not there.
+pub async fn get_global<K>(client: &Client, name: &str) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    Api::<K>::all(client.clone()).get_opt(name).await
 }
 
 /// Makes an object. One that is there already is an error (409).

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::webhooks;
+use crate::admission::{Guards, webhooks};
 use crate::controllers::{self, NotFilled, Setup};
 use crate::workers::WorkerMetrics;
 
@@ -128,15 +128,24 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
         until.cancelled().await;
         Ok(())
     });
+    let identity = leader::identity();
+    let setup = Setup {
+        metrics: metrics.reconciles.clone(),
+        worker_metrics: metrics.workers.clone(),
+        results: results.clone(),
+        ..Setup::of(settings, &identity)
+    };
+    // Every replica answers, so it asks by itself.
+    let guards = Guards::new(free.clone(), setup.links.clone(), setup.defaults.clone());
+    let has_guards = admission.is_some();
     if let Some(admission) = admission {
         tracing::info!(address = %admission.address(), "admission webhooks are served");
-        let until = stop.clone();
+        let (until, webhooks) = (stop.clone(), guards.add_to(webhooks()));
         tasks.spawn(async move {
-            admission.run(free, webhooks(), until).await;
+            admission.run(free, webhooks, until).await;
             Ok(())
         });
     }
-    let identity = leader::identity();
     let elected = if let Some(candidate) = settings.candidate(&identity) {
         let election = Election::new(fenced.clone(), candidate, claim);
         let elected = election.elected();
@@ -148,12 +157,13 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
         metrics.leader.set(1);
         watch::Sender::new(true).subscribe()
     };
-    let setup = Setup {
-        metrics: metrics.reconciles.clone(),
-        worker_metrics: metrics.workers.clone(),
-        results: results.clone(),
-        ..Setup::of(settings, &identity)
-    };
+    if has_guards {
+        let (elected, until) = (elected.clone(), stop.clone());
+        tasks.spawn(async move {
+            guards.run(elected, until).await;
+            Ok(())
+        });
+    }
     if setup.is_needed() {
         if setup.defaults.agent_image.is_empty() {
             tracing::warn!(
@@ -250,7 +260,8 @@ fn admission_options(settings: &Settings, metrics: AdmissionMetrics) -> Option<a
         Certificate::CertManager => Source::CertManager { secret, names: policy.names },
         Certificate::Secret => Source::Secret(secret),
     };
-    let configurations = vec![Configuration::validating(&webhooks.configuration)];
+    let name = &webhooks.configuration;
+    let configurations = vec![Configuration::validating(name), Configuration::mutating(name)];
     Some(admission::Options { address, metrics, ..admission::Options::new(MANAGER, source, configurations) })
 }
 

@@ -19,12 +19,31 @@ gives to its pods can hold no right that is missing here.
 - apiGroups: [slurm.nebius.ai]
   resources: [slurmclusters/finalizers, nodesets/finalizers, nodeconfigurators/finalizers, topologyconfigs/finalizers, jailedconfigs/finalizers]
   verbs: [update]
+{{- if include "soperator.slinky" . }}
+# Slurm clusters and sets of workers of Slinky.
+- apiGroups: [slinky.slurm.net]
+  resources: [clusters]
+  verbs: [get, list, watch]
+- apiGroups: [slinky.slurm.net]
+  resources: [nodesets]
+  verbs: [get, list, watch, patch]
+- apiGroups: [slinky.slurm.net]
+  resources: [clusters/status, nodesets/status]
+  verbs: [get, patch]
+- apiGroups: [slinky.slurm.net]
+  resources: [nodesets/finalizers]
+  verbs: [update]
+{{- end }}
 - apiGroups: [""]
   resources: [configmaps, secrets, services, serviceaccounts, persistentvolumeclaims, pods]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
+# Claims that go with their pod.
+- apiGroups: [""]
+  resources: [pods/finalizers]
+  verbs: [update]
 - apiGroups: [apps]
   resources: [statefulsets, deployments, daemonsets, controllerrevisions]
   verbs: [get, list, watch, create, patch, delete]
@@ -63,9 +82,10 @@ gives to its pods can hold no right that is missing here.
 
 {{/* Rights on what has no namespace. */}}
 {{- define "soperator.clusterRules" -}}
-# Labels of nodes tell the topology.
+# Labels of nodes tell the topology, and whether they are cordoned or gone decides over workers. Namespaces tell whether they end,
+# and whether their user gave up the care for jobs.
 - apiGroups: [""]
-  resources: [nodes]
+  resources: [nodes, namespaces]
   verbs: [get, list, watch]
 # Tells when kinds of other operators come and go.
 - apiGroups: [apiextensions.k8s.io]

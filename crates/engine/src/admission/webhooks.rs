@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
 use http::{Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::core::DynamicObject;
@@ -29,7 +30,13 @@ pub enum OnFailure {
     Allow,
 }
 
-type Handler = Box<dyn Fn(&Request) -> Decision + Send + Sync>;
+#[derive(Clone)]
+enum Handler {
+    /// Decides by what it holds, on a thread of its own.
+    Pure(Arc<dyn Fn(&Request) -> Decision + Send + Sync>),
+    /// Asks others before it decides.
+    Asking(Arc<dyn Fn(Arc<Request>) -> BoxFuture<'static, Decision> + Send + Sync>),
+}
 
 struct Webhook {
     on_failure: OnFailure,
@@ -57,12 +64,31 @@ impl Webhooks {
     /// Serves `handler` at `path`, for example `/validate-slurm-nebius-ai-v1-slurmcluster`. A handler is pure: it decides
     /// by the request and by what it holds (a cache, say), and makes no calls.
     pub fn on(
-        mut self,
+        self,
         path: &str,
         on_failure: OnFailure,
         handler: impl Fn(&Request) -> Decision + Send + Sync + 'static,
     ) -> Self {
-        self.by_path.insert(path.into(), Arc::new(Webhook { on_failure, handler: Box::new(handler) }));
+        self.with(path, on_failure, Handler::Pure(Arc::new(handler)))
+    }
+
+    /// Serves a handler that must ask others before it decides. It should give up in less than the webhook's
+    /// `timeoutSeconds`, because it knows best what to tell the user then.
+    pub fn on_asking<A>(
+        self,
+        path: &str,
+        on_failure: OnFailure,
+        handler: impl Fn(Arc<Request>) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Decision> + Send + 'static,
+    {
+        let asking = Handler::Asking(Arc::new(move |request| Box::pin(handler(request))));
+        self.with(path, on_failure, asking)
+    }
+
+    fn with(mut self, path: &str, on_failure: OnFailure, handler: Handler) -> Self {
+        self.by_path.insert(path.into(), Arc::new(Webhook { on_failure, handler }));
         self
     }
 
@@ -113,7 +139,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: axum::extract::Reque
 
 async fn review(
     shared: &Shared,
-    webhook: &Arc<Webhook>,
+    webhook: &Webhook,
     path: &str,
     request: axum::extract::Request,
 ) -> Result<(&'static str, Response), Refusal> {
@@ -131,8 +157,8 @@ async fn review(
     let parsed = tokio::task::spawn_blocking(move || parse(&body)).await;
     let request = parsed.unwrap_or_else(|error| Err(bad(format!("the body cannot be read: {error}"))))?;
 
-    let (request, webhook) = (Arc::new(request), Arc::clone(webhook));
-    let (decision, result) = decide(&webhook, &request, path, limits.handler).await;
+    let request = Arc::new(request);
+    let (decision, result) = decide(webhook, &request, path, limits.handler).await;
     let response = decision.into_response(&request).map_err(|error| Refusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         result: "error",
@@ -148,14 +174,20 @@ async fn review(
 
 /// Asks the handler, and stands in for it if it fails. Returns the decision and the word for metrics.
 async fn decide(
-    webhook: &Arc<Webhook>,
+    webhook: &Webhook,
     request: &Arc<Request>,
     path: &str,
     limit: Duration,
 ) -> (Decision, &'static str) {
-    let (running, asked) = (Arc::clone(webhook), Arc::clone(request));
-    let task = tokio::task::spawn_blocking(move || (running.handler)(&asked));
-    let (result, what) = match tokio::time::timeout(limit, task).await {
+    let asked = Arc::clone(request);
+    // Both on a task of their own, so that a panic ends nothing else.
+    let mut task = match webhook.handler.clone() {
+        Handler::Pure(decide) => tokio::task::spawn_blocking(move || decide(&asked)),
+        Handler::Asking(ask) => tokio::spawn(async move { ask(asked).await }),
+    };
+    let ended = tokio::time::timeout(limit, &mut task).await;
+    task.abort();
+    let (result, what) = match ended {
         Ok(Ok(decision)) => {
             let result = decision.result();
             return (decision, result);
@@ -278,6 +310,42 @@ mod tests {
         assert_eq!((status, &body["response"]["allowed"]), (200, &json!(false)));
         assert!(body.to_string().contains("/hangs"), "the user learns which check failed: {body}");
         assert_eq!(metrics.requests("/hangs", "timeout"), 1);
+    }
+
+    fn fails() -> Decision {
+        panic!("on purpose")
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_asks_others_is_waited_for_and_given_up_as_any_other() {
+        let (_, metrics) = webhooks();
+        let limits = Limits { handler: Duration::from_millis(200), ..Limits::default() };
+        let (ended, mut is_ended) = tokio::sync::mpsc::channel::<()>(1);
+        let router = Webhooks::new()
+            .on_asking("/asks", OnFailure::Deny, |request: Arc<Request>| async move {
+                tokio::task::yield_now().await;
+                Decision::deny(format!("no {}", request.uid))
+            })
+            .on_asking("/panic", OnFailure::Allow, |_| async { fails() })
+            .on_asking("/hangs", OnFailure::Deny, move |_| {
+                let ended = ended.clone();
+                async move {
+                    let _held = ended;
+                    std::future::pending::<Decision>().await
+                }
+            })
+            .into_router(limits, metrics.clone());
+        let (status, body) = post(&router, "/asks", review_body()).await;
+        assert!(status == 200 && body.contains("no u-1"), "{body}");
+        let (_, body) = post(&router, "/panic", review_body()).await;
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(body["response"]["allowed"], json!(true));
+        let (_, body) = post(&router, "/hangs", review_body()).await;
+        assert!(body.contains("took too long"), "{body}");
+        assert_eq!(metrics.requests("/hangs", "timeout"), 1);
+        drop(router);
+        // Who is given up does not go on in the dark.
+        assert_eq!(is_ended.recv().await, None);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 mod active_check;
 mod cluster;
 mod cron;
+mod guards;
 mod jailed_config;
 mod labels;
 mod node_configurator;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 pub use active_check::active_check;
 pub use cluster::slinky_cluster;
+pub use guards::{Guards, NODE_SETS, SECRETS, SLINKY_NODE_SETS, WORKER_PODS};
 pub use jailed_config::jailed_config;
 pub use node_configurator::node_configurator;
 pub use node_set::{node_set, slinky_node_set};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use api::common::JobCare;
 use api::{nebius, slinky};
-use render::check::problem::{Problem, Problems};
+use render::check::problem::{Problem, Problems, field};
 use render::check::{quantity, slurm_text, worker};
+use render::labels::PARENTAL_CLUSTER;
 use slurm::conf::FileKind;
 use slurm::{key, value};
 
@@ -22,6 +23,7 @@ pub fn node_set(set: &nebius::NodeSet) -> Vec<Problem> {
     quantity::check(&mut problems, spec);
     host_names(&mut problems, set.metadata.name.as_deref(), spec.replicas, &spec.care);
     care(&mut problems, &spec.care);
+    cluster(&mut problems, set);
     if let Some(fabric) =
         spec.topology.as_ref().and_then(|topology| topology.fabric.as_deref()).filter(|it| !it.is_empty())
     {
@@ -31,6 +33,21 @@ pub fn node_set(set: &nebius::NodeSet) -> Vec<Problem> {
         node_config(&mut problems, config);
     }
     problems.into_vec()
+}
+
+/// Two ways to name the cluster: the field, and the annotation that was there before it.
+fn cluster(problems: &mut Problems, set: &nebius::NodeSet) {
+    let annotations = set.metadata.annotations.as_ref();
+    let annotated = annotations.and_then(|all| all.get(PARENTAL_CLUSTER)).filter(|name| !name.is_empty());
+    let named = set.spec.cluster_name.as_ref().filter(|name| !name.is_empty());
+    if let (Some(named), Some(annotated)) = (named, annotated)
+        && named != annotated
+    {
+        problems.error(
+            field("metadata.annotations", PARENTAL_CLUSTER),
+            format!("{annotated:?} is another cluster than spec.clusterName, which is {named:?}; remove one of the two"),
+        );
+    }
 }
 
 fn node_config(problems: &mut Problems, config: &nebius::NodeConfig) {

@@ -225,6 +225,11 @@ fn mistakes_in_a_node_set_are_told_with_their_place() {
     let long = "n".repeat(60);
     for (path, value, expected) in [
         (
+            "metadata.annotations",
+            json!({ "slurm.nebius.ai/parental-cluster-ref": "other" }),
+            "metadata.annotations[slurm.nebius.ai/parental-cluster-ref]: \"other\" is another cluster than spec.clusterName",
+        ),
+        (
             "spec.slurmd.resources.cpu",
             json!("v"),
             "spec.slurmd.resources.cpu: \"v\" is no quantity; write a number with a unit",

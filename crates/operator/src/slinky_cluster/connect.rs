@@ -50,7 +50,7 @@ pub(super) fn secret(cluster: &Cluster) -> Key {
 }
 
 /// How Slurm must call the cluster: as the user says, or as it did when it answered first.
-pub(super) fn expected_name(cluster: &Cluster) -> Option<&str> {
+pub fn expected_name(cluster: &Cluster) -> Option<&str> {
     let seen = || cluster.status.as_ref()?.slurm_cluster_name.as_deref();
     annotation(cluster, SLURM_NAME).or_else(seen).filter(|name| !name.is_empty())
 }

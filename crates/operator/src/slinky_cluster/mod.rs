@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use slurm_client::Changed;
 use tokio_util::sync::CancellationToken;
 
-pub use connect::{TOKEN_KEY, connect};
+pub use connect::{TOKEN_KEY, connect, expected_name};
 pub use judge::{READY, Trouble};
 
 use crate::caches::BY_SECRET;

@@ -1,0 +1,7 @@
+//! The webhooks that guard workers, Secrets and NodeSets, as the chart registers them, on a real API server.
+
+mod chart;
+mod node_sets;
+mod place;
+mod secrets;
+mod worker_pods;
