@@ -50,10 +50,7 @@ impl Groups {
     /// The groups that these controllers work on.
     pub fn of(controllers: &[&str]) -> Self {
         let slinky = |name: &&str| name.starts_with("slinky-");
-        Self {
-            nebius: controllers.iter().any(|name| !slinky(name)),
-            slinky: controllers.iter().any(slinky),
-        }
+        Self { nebius: controllers.iter().any(|name| !slinky(name)), slinky: controllers.iter().any(slinky) }
     }
 }
 
