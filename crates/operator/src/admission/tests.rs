@@ -349,7 +349,12 @@ fn switch(name: &str, children: &[&str]) -> Value {
 
 #[test]
 fn short_texts_for_many_nodes_are_answered_at_once() {
-    let start = std::time::Instant::now();
+    // Of this thread alone: other programs may keep the machine busy.
+    let cpu_seconds = || {
+        let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        told.split(' ').next().unwrap().parse::<u64>().unwrap() / 1_000_000_000
+    };
+    let start = cpu_seconds();
     let many = "a[0-65000],b[0-65000],c[0-65000]";
     let raw: Vec<String> = (0..256).map(|index| format!("PartitionName=p{index} Nodes={many}")).collect();
     let mut object = documents(&examples().join("slurm.nebius.ai/full/slurmcluster.yaml")).remove(0);
@@ -362,7 +367,8 @@ fn short_texts_for_many_nodes_are_answered_at_once() {
     });
     let found = problems(&topology);
     assert!(found.len() == 1 && found[0].contains("more than 200000 nodes"), "{found:?}");
-    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
+    let took = cpu_seconds() - start;
+    assert!(took < 5, "{took} s");
 }
 
 #[test]
