@@ -1,5 +1,7 @@
 //! What the chart nodesets renders, `soperator validate` takes.
 
+#![allow(clippy::expect_used, reason = "this file is a test")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
