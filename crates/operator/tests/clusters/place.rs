@@ -208,8 +208,9 @@ impl Place {
     pub async fn until_quiet(&self) -> Result<()> {
         let (mut count, mut since) = (self.writes().len(), Instant::now());
         let start = Instant::now();
-        let is_status =
-            |write: &Write| write.call.resource == "slurmclusters" && write.call.subresource.is_some();
+        let is_status = |write: &Write| {
+            ["clusters", "slurmclusters"].contains(&&*write.call.resource) && write.call.subresource.is_some()
+        };
         let told = || self.writes().iter().any(is_status);
         while since.elapsed() < Duration::from_millis(2500) || !told() {
             if start.elapsed() > PATIENCE {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use api::nebius::NodeSet;
@@ -234,6 +234,20 @@ impl SlurmPlace {
                 Err(error.context(format!("{set:#?}\n{nodes}\n{pods:?}")))
             }
         }
+    }
+
+    /// Waits until nothing has been written for a while. There is no status of a cluster to wait for, as in other places.
+    pub async fn until_quiet(&self) -> Result<()> {
+        let last = Mutex::new((self.place.writes().len(), Instant::now()));
+        self.until("nothing is written", async || {
+            let now = self.place.writes().len();
+            let mut last = last.lock();
+            if last.0 != now {
+                *last = (now, Instant::now());
+            }
+            Ok((last.1.elapsed() > Duration::from_millis(2500)).then_some(()))
+        })
+        .await
     }
 
     pub async fn until_idle(&self, node: &str) -> Result<()> {

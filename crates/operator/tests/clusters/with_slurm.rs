@@ -224,7 +224,7 @@ async fn pods_tell_the_state_of_their_node_and_what_others_wrote_there_stays() -
         place.until(&format!("the pod tells {type_}"), has).await
     };
     told("SlurmNodeStateIdle").await?;
-    place.place.until_quiet().await?;
+    place.until_quiet().await?;
     let before = place.place.writes().len();
     let job = place.start_job("w-0")?;
     // One of its CPUs.
@@ -248,7 +248,7 @@ async fn pods_tell_the_state_of_their_node_and_what_others_wrote_there_stays() -
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_written_while_nothing_changes() -> Result<()> {
     let place = SlurmPlace::new("steady", Version::V26_05, 2).await?;
-    place.place.until_quiet().await?;
+    place.until_quiet().await?;
     let before = place.place.writes().len();
     seconds(10).await;
     let writes = place.place.writes().split_off(before);
