@@ -53,6 +53,14 @@ pub fn retry_of(error: &kube::Error) -> Retry {
     }
 }
 
+/// The status that the API server answered with; none if it did not answer.
+pub const fn status_of(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
 /// The word for an error of a call to the API server.
 pub fn category_of(error: &kube::Error) -> &'static str {
     match error {

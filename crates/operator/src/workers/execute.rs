@@ -5,6 +5,7 @@ use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use engine::Key;
+use engine::error::status_of;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource as _;
@@ -269,7 +270,7 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
 
 /// Whether the object is there already, or is not as it was seen.
 pub(super) fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409)
+    status_of(error) == Some(409)
 }
 
 /// Without these nothing else may be done.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use engine::apply::Owner;
 use engine::controller::Wake;
+use engine::error::status_of;
 use engine::{Key, status};
 use kube::Resource as _;
 use parking_lot::Mutex;
@@ -125,7 +126,7 @@ impl Workers {
             Ok(Some(version)) => set.cache().wrote(Key::of(object), &version, uid),
             Ok(None) => {}
             // It has just gone.
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) if status_of(&error) == Some(404) => {}
             Err(error) => return Err(Error::Status(error)),
         }
         Ok(())

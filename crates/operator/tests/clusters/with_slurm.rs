@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use api::nebius::NodeSet;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, EvictParams};
 use rig::slurm::Version;
@@ -199,8 +200,13 @@ async fn no_worker_is_evicted_while_the_next_job_may_come_also_when_fewer_are_wa
     let job = place.start_job("w-1")?;
     place.scale(1).await?;
     place.until_told("WaitingForJobs", "True", &job).await?;
-    // More pods than replicas: a budget that counts from them would let one go.
-    seconds(2).await;
+    // More pods than replicas: a budget that says `maxUnavailable: 0` wants one healthy pod now, and lets the other go.
+    place
+        .until("the disruption controller wants more pods than there are", async || {
+            let budget: PodDisruptionBudget = place.place.api().get("w-workers").await?;
+            Ok(budget.status.filter(|status| status.desired_healthy == i32::MAX))
+        })
+        .await?;
     refused("w-1").await?;
     refused("w-0").await?;
     assert_eq!(place.slurm.exec(&["squeue", "-h", "-j", &job, "-o", "%T"])?.trim(), "RUNNING");
