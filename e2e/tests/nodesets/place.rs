@@ -65,10 +65,10 @@ async fn shared() -> Result<&'static Cluster> {
     Ok(cluster)
 }
 
-/// No accounting, and no scripts that pods which are not the operator's would lack.
+/// No accounting, and neither scripts nor a place in the topology, which pods that are not the operator's would lack.
 fn values() -> Value {
     json!({
-        "slurmConfig": {"prolog": "", "epilog": ""},
+        "slurmConfig": {"prolog": "", "epilog": "", "topologyPlugin": "topology/flat"},
         "slurmNodes": {"accounting": {"enabled": false}, "worker": {"size": OWN_WORKERS}},
     })
 }
