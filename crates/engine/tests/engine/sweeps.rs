@@ -232,7 +232,7 @@ async fn every_fault_leads_to_the_same_end() -> Result<()> {
 /// where an echo of the step before may come so late that it wakes the controller in place of the event that the bug loses.
 const BUGS: &[(Bug, &str)] = &[
     (Bug::LostDelete, "watch-configmaps"),
-    (Bug::NoReadYourWrites, "configmaps-1-lag"),
+    (Bug::NoReadYourWrites, "-lag-"),
     (Bug::StatusFirst, "watch-configmaps"),
     (Bug::SecretRegenerated, "watch-configmaps"),
     (Bug::NoOwner, "watch-configmaps"),
