@@ -51,9 +51,31 @@ pub fn create(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Lets frozen processes in the cgroup `name` go on: suspended jobs. In v1 not even SIGKILL ends them before that.
+pub fn thaw(name: &str) -> Result<()> {
+    for hierarchy in hierarchies()? {
+        thaw_tree(&hierarchy.join(name));
+    }
+    Ok(())
+}
+
+fn thaw_tree(dir: &Path) {
+    let state = dir.join("freezer.state");
+    if fs::read_to_string(&state).is_ok_and(|state| state.trim() != "THAWED") {
+        // It may have gone meanwhile.
+        let _ = fs::write(&state, "THAWED");
+    }
+    for item in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if item.file_type().is_ok_and(|kind| kind.is_dir()) {
+            thaw_tree(&item.path());
+        }
+    }
+}
+
 /// Removes the cgroup `name` and all below it from every hierarchy. Its processes must be gone or going.
 pub fn remove(name: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
+    thaw(name)?;
     for hierarchy in hierarchies()? {
         let dir = hierarchy.join(name);
         while let Err(error) = remove_tree(&dir) {
@@ -88,6 +110,16 @@ fn remove_tree(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_frozen_anywhere_below_is_thawed() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = dir.path().join("kubepods/pod/job_9/step_batch");
+        fs::create_dir_all(&job).unwrap();
+        fs::write(job.join("freezer.state"), "FROZEN\n").unwrap();
+        thaw_tree(dir.path());
+        assert_eq!(fs::read_to_string(job.join("freezer.state")).unwrap(), "THAWED");
+    }
 
     #[test]
     fn v1_v2_and_hybrid_hierarchies_are_found() {

@@ -160,6 +160,7 @@ impl Cluster {
         let Some(machine) = node.machine.take() else { bail!("{name} is stopped already") };
         let number = node.number;
         let _ = fs::remove_file(self.pid_file(name));
+        cgroups::thaw(&self.paths.cgroup(name))?;
         machine.stop().await?;
         // The kernel takes the cable away with the namespace, though not at once; the error says that it has.
         let _ = network::ip(self.control_plane.pid(), &network::unplug_command(number)).await;
@@ -177,8 +178,9 @@ impl Cluster {
 
     /// Ends everything and leaves nothing behind but the rig's directory.
     pub async fn stop(self) -> Result<()> {
-        for node in self.nodes.into_values() {
+        for (name, node) in self.nodes {
             if let Some(machine) = node.machine {
+                cgroups::thaw(&self.paths.cgroup(&name))?;
                 machine.stop().await?;
             }
         }
