@@ -55,8 +55,11 @@ async fn shared() -> Result<&'static Cluster> {
     let cluster = match CLUSTER.get() {
         Some(cluster) => cluster,
         None => {
-            let settings =
-                Settings { namespace: "e2e-nodesets".into(), name: String::new(), values: values() };
+            let settings = Settings {
+                namespace: "e2e-nodesets".into(),
+                name: String::new(),
+                values: values(Version::V24_11),
+            };
             let made = Cluster::install(rig, Version::V24_11, &settings)?;
             CLUSTER.get_or_init(|| made)
         }
@@ -66,16 +69,20 @@ async fn shared() -> Result<&'static Cluster> {
 }
 
 /// No accounting, and neither scripts nor a place in the topology, which pods that are not the operator's would lack.
-fn values() -> Value {
+fn values(version: Version) -> Value {
+    let topology = match version {
+        Version::V24_11 => "topology/default",
+        Version::V26_05 => "topology/flat",
+    };
     json!({
-        "slurmConfig": {"prolog": "", "epilog": "", "topologyPlugin": "topology/flat"},
+        "slurmConfig": {"prolog": "", "epilog": "", "topologyPlugin": topology},
         "slurmNodes": {"accounting": {"enabled": false}, "worker": {"size": OWN_WORKERS}},
     })
 }
 
 /// A cluster of its own that may be destroyed.
 pub fn doomed(rig: &'static Rig, namespace: &str) -> Result<Cluster> {
-    let mut values = values();
+    let mut values = values(Version::V26_05);
     let jail = json!({
         "name": "jail", "createPVC": true, "size": "1Gi", "persistentVolumeClaim": {"claimName": "doomed-jail"},
     });
