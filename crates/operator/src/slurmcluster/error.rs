@@ -5,7 +5,7 @@ use engine::error::{ReconcileError, Retry, category_of, retry_of};
 
 use crate::secrets::KeyProblem;
 
-/// Why a cluster, or a set of workers, could not be brought to its desired state.
+/// Why a cluster could not be brought to its desired state.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not all objects are as they should be.
