@@ -151,7 +151,8 @@ pub fn shared(rig: &'static Rig, version: Version) -> Result<Turn> {
             slot.cluster.get_or_init(|| made)
         }
     };
-    cluster.wait_available()?;
     cluster.wait_idle(WORKERS)?;
+    // A node that is new to Slurm takes jobs when Slurm has read the file with it.
+    cluster.wait_available()?;
     Ok(Turn { _turn: turn, cluster })
 }

@@ -23,8 +23,8 @@ fn maintenance_stops_all_pods_and_back_all_is_as_before(cluster: &Cluster) -> Re
     })?;
     drop(kill);
     cluster.patch(&json!({"maintenance": "none"}))?;
-    cluster.wait_available()?;
     cluster.wait_idle(2)?;
+    cluster.wait_available()?;
     assert_eq!(cluster.recorded_state(&job)?, "COMPLETED", "what was is still known");
     assert_eq!(cluster.run("srun -N2 hostname")?.lines().count(), 2);
     Ok(())

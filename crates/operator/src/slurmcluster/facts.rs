@@ -17,22 +17,22 @@ use render::{
 use slurm::{NodeName, Secret};
 
 use super::error::Error;
-use super::kept_lines::{self, Lines};
+use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::order::{self, Image, Images, Presence};
 use crate::context::Context;
 use crate::owner::{annotation, label};
 use crate::secrets;
 
-/// Collects the facts. `programs` are those of slurmctld's image, as far as they are known; `before` are the lines of nodes that
-/// slurm.conf has now.
+/// Collects the facts. `programs` are those of slurmctld's image, as far as they are known; `before` are the nodes that
+/// Slurm's files name now.
 pub async fn gather(
     context: &Context,
     cluster: &Key,
     validated: &ValidatedCluster,
     live: &Live,
     programs: Option<BTreeSet<String>>,
-    before: &Lines,
+    before: &KeptNodes,
 ) -> Result<(Facts, secrets::Names), Error> {
     let mut facts = Facts {
         served: served(context, live),
@@ -50,7 +50,7 @@ pub async fn gather(
         let running = live.rest.as_ref().and_then(|rest| rest.image(container::SLURMRESTD));
         facts.held_images.slurmrestd = running.map(String::from);
     }
-    kept_lines::keep(&mut facts.node_sets, before, live.node_sets(), validated);
+    kept_nodes::keep(&mut facts.node_sets, before, live.node_sets(), validated);
     let names = generated_secrets(validated, &facts);
     facts.new_secrets = secrets::for_missing(context, &cluster.namespace, &names).await?;
     facts.database_password = database_password(context, validated, &facts, &names).await?;

@@ -7,7 +7,7 @@ mod error;
 mod explain;
 mod facts;
 mod for_workers;
-mod kept_lines;
+mod kept_nodes;
 mod live;
 mod observe;
 mod order;
@@ -41,7 +41,7 @@ use crate::context::Context;
 use crate::owner::{Parent, clusters_in, label, owner_key, parent_of};
 use crate::references::References;
 use agents::Agents;
-use kept_lines::Lines;
+use kept_nodes::KeptNodes;
 
 /// The name of the controller.
 pub const NAME: &str = "slurmcluster";
@@ -52,8 +52,8 @@ struct Memory {
     agents: Agents,
     /// What each cluster's pods need of others.
     references: Mutex<HashMap<Key, References>>,
-    /// What slurm.conf of each cluster says of its nodes.
-    lines: Mutex<HashMap<Key, Arc<Lines>>>,
+    /// The nodes that the files of each cluster name.
+    nodes: Mutex<HashMap<Key, Arc<KeptNodes>>>,
 }
 
 /// Runs the controller until `stop`.

@@ -15,7 +15,7 @@ use super::Memory;
 use super::desired::desired;
 use super::error::Error;
 use super::facts;
-use super::kept_lines;
+use super::kept_nodes;
 use super::live::Live;
 use super::reconcile::Look;
 use crate::caches::{Caches, Groups};
@@ -79,7 +79,7 @@ pub async fn preview(
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
-    let before = kept_lines::in_place(&context, &validated).await?;
+    let before = kept_nodes::in_place(&context, &validated).await?;
     let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs, &before).await?;
     // The end of a change of version, not its first step.
     let slurmrestd = facts.held_images.slurmrestd.take().filter(|_| facts.slurmctld_programs.is_none());

@@ -22,7 +22,7 @@ use super::desired::desired;
 use super::ending;
 use super::error::Error;
 use super::facts;
-use super::kept_lines::{self, Lines};
+use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
@@ -80,7 +80,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
 fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.agents.forget(key);
     memory.references.lock().remove(key);
-    memory.lines.lock().remove(key);
+    memory.nodes.lock().remove(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
 }
 
@@ -116,10 +116,10 @@ impl Look<'_> {
         let live = Live::of(&context.caches, self.key, validated.names());
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
-        let before = self.lines_before().await?;
+        let before = self.nodes_before().await?;
         let (facts, names) = facts::gather(context, self.key, validated, &live, programs, &before).await?;
-        let lines = Arc::new(kept_lines::lines_of(&facts.node_sets));
-        self.memory.lines.lock().insert(self.key.clone(), lines);
+        let nodes = Arc::new(kept_nodes::nodes_of(&facts.node_sets));
+        self.memory.nodes.lock().insert(self.key.clone(), nodes);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
             return Ok(Wake::OnChange);
         }
@@ -179,12 +179,12 @@ impl Look<'_> {
         })
     }
 
-    /// What slurm.conf says of nodes now. It is read once; after that it is what we wrote.
-    async fn lines_before(&self) -> Result<Arc<Lines>, Error> {
-        let known = self.memory.lines.lock().get(self.key).map(Arc::clone);
+    /// The nodes of Slurm's files. They are read once; after that they are what we wrote.
+    async fn nodes_before(&self) -> Result<Arc<KeptNodes>, Error> {
+        let known = self.memory.nodes.lock().get(self.key).map(Arc::clone);
         match known {
             Some(known) => Ok(known),
-            None => kept_lines::in_place(self.context, &self.validated).await.map(Arc::new),
+            None => kept_nodes::in_place(self.context, &self.validated).await.map(Arc::new),
         }
     }
 
