@@ -1,5 +1,6 @@
 //! What `/proc` tells: live job steps, sessions of users, ports that somebody listens on.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -17,6 +18,8 @@ struct Process {
     name: String,
     /// What it calls itself, or its arguments.
     title: String,
+    /// Whether a child of it has ended.
+    had_child: bool,
 }
 
 fn processes() -> Vec<Process> {
@@ -33,9 +36,11 @@ fn process(directory: &Path) -> Option<Process> {
     if state == "Z" {
         return None;
     }
+    // Page faults of children that were waited for: no process runs without one.
+    let had_child = rest.nth(6)? != "0";
     let title = fs::read(directory.join("cmdline")).unwrap_or_default();
     let title = String::from_utf8_lossy(&title).replace('\0', " ").trim_end().to_owned();
-    Some(Process { pid, parent, name: name.to_owned(), title })
+    Some(Process { pid, parent, name: name.to_owned(), title, had_child })
 }
 
 /// The name, which may hold anything, and what follows it.
@@ -44,20 +49,46 @@ fn name_and_rest(stat: &str) -> Option<(&str, &str)> {
     rest.rsplit_once(')')
 }
 
-/// Job steps that live on this node, e.g. `17.0` or `17.batch`.
-pub fn job_steps() -> Vec<String> {
+/// Job steps of this node, e.g. `17.0` or `17.batch`, sorted.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct JobSteps {
+    /// Those that have a slurmstepd.
+    pub all: Vec<String>,
+    /// Those of them that have nothing left to do but to tell slurmctld that they have ended. slurmstepd lives until it has, also
+    /// if slurmctld never comes back.
+    pub ended: Vec<String>,
+}
+
+/// Job steps that live on this node.
+pub fn job_steps() -> JobSteps {
     steps_in(&processes())
 }
 
-fn steps_in(processes: &[Process]) -> Vec<String> {
+fn steps_in(processes: &[Process]) -> JobSteps {
     let step = |process: &Process| {
         let unnamed = || is_stepd(process).then(|| UNNAMED.to_owned());
         step_of(&process.title).or_else(unnamed)
     };
-    let mut steps: Vec<String> = processes.iter().filter_map(step).collect();
-    steps.sort();
-    steps.dedup();
-    steps
+    let (mut all, mut living) = (BTreeSet::new(), BTreeSet::new());
+    for stepd in processes {
+        let Some(step) = step(stepd) else { continue };
+        if !has_ended(stepd, &step, processes) {
+            living.insert(step.clone());
+        }
+        all.insert(step);
+    }
+    let ended = all.difference(&living).cloned().collect();
+    JobSteps { all: all.into_iter().collect(), ended }
+}
+
+/// Whether nothing of a step runs any more. One that has not started its tasks yet has not ended. The step that only holds the
+/// place of a job, and would be ended by slurmctld, runs a sleep.
+fn has_ended(stepd: &Process, step: &str, processes: &[Process]) -> bool {
+    let mut children = processes.iter().filter(|process| process.parent == stepd.pid);
+    if step.ends_with(".extern") {
+        return children.all(|child| child.title.starts_with("sleep "));
+    }
+    stepd.had_child && children.next().is_none()
 }
 
 /// slurmstepd calls itself `slurmstepd: [17.batch]`, and `slurmstepd: [17.0] sleeping` or the like at times.
@@ -128,7 +159,7 @@ mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32, title: &str) -> Process {
-        Process { pid, parent, name: String::new(), title: title.into() }
+        Process { pid, parent, name: String::new(), title: title.into(), had_child: false }
     }
 
     #[test]
@@ -139,8 +170,30 @@ mod tests {
             stepd("/usr/sbin/slurmstepd"),
             stepd("/usr/sbin/slurmstepd infinity"),
         ];
-        assert_eq!(steps_in(&all), ["2.0", "unknown"]);
-        assert_eq!(steps_in(&all[2..]), Vec::<String>::new());
+        assert_eq!(steps_in(&all).all, ["2.0", "unknown"]);
+        assert_eq!(steps_in(&all[2..]), JobSteps::default());
+    }
+
+    #[test]
+    fn a_step_has_ended_when_its_processes_have_not_when_it_has_none_yet() {
+        let stepd = |pid, title: &str, had_child| Process { had_child, ..process(pid, 1, title) };
+        let all = [
+            stepd(10, "slurmstepd: [1.batch]", true),
+            stepd(20, "slurmstepd: [2.batch]", false),
+            stepd(30, "slurmstepd: [3.0]", true),
+            process(31, 30, "python train.py"),
+            stepd(40, "slurmstepd: [4.extern]", false),
+            process(41, 40, "sleep 100000000"),
+            stepd(50, "slurmstepd: [5.extern]", true),
+            process(51, 50, "sleep infinity"),
+            process(52, 50, "sshd: alice@pts/0"),
+            // Two processes of one step: it lives as long as one of them works.
+            stepd(60, "slurmstepd: [6.0]", true),
+            stepd(61, "slurmstepd: [6.0]", false),
+        ];
+        let steps = steps_in(&all);
+        assert_eq!(steps.ended, ["1.batch", "4.extern"]);
+        assert_eq!(steps.all, ["1.batch", "2.batch", "3.0", "4.extern", "5.extern", "6.0"]);
     }
 
     #[test]
@@ -192,6 +245,12 @@ mod tests {
 
     #[test]
     fn this_very_process_is_seen() {
+        let had_child = || {
+            let of_all = processes();
+            of_all.iter().find(|process| process.pid == Pid::this().as_raw()).map(|this| this.had_child)
+        };
+        assert!(std::process::Command::new("true").status().unwrap().success());
+        assert_eq!(had_child(), Some(true));
         assert!(processes().iter().any(|process| process.pid == Pid::this().as_raw()));
         assert_eq!(execution(Pid::this()), execution(Pid::this()));
     }

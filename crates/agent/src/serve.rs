@@ -81,7 +81,8 @@ fn state(agent: &Agent) -> String {
         state.sessions = Some(proc::sessions());
     }
     if state.job_steps.is_some() {
-        state.job_steps = Some(proc::job_steps());
+        let steps = proc::job_steps();
+        (state.job_steps, state.ended_steps) = (Some(steps.all), steps.ended);
     }
     serde_json::to_string(&state).unwrap_or_else(|_| "{}".to_owned())
 }

@@ -162,8 +162,21 @@ pub struct AgentState {
     pub sessions: Option<u32>,
     /// slurmd: job steps that live now, e.g. `17.0` or `17.batch`.
     pub job_steps: Option<Vec<String>>,
+    /// slurmd: those of them whose processes have ended, and that live only until slurmctld was told so.
+    pub ended_steps: Vec<String>,
     /// Keys of the user's supervisord.conf that mean nothing here.
     pub unsupported: Vec<String>,
+}
+
+impl AgentState {
+    /// Job steps whose processes live; `None` if the agent does not know. Where slurmctld is gone for good these alone count, because
+    /// nobody will ever hear of the end of the others.
+    #[must_use]
+    pub fn running_steps(&self) -> Option<Vec<&str>> {
+        let has_ended = |step: &&String| self.ended_steps.contains(step);
+        let steps = self.job_steps.as_ref()?.iter().filter(|step| !has_ended(step));
+        Some(steps.map(String::as_str).collect())
+    }
 }
 
 /// slurmctld's state and slurmdbd's database are not of one cluster: one of them was lost, or replaced.

@@ -135,7 +135,14 @@ impl Log {
     }
 
     /// All of it, when the container has ended.
-    fn end(self) -> Result<String> {
+    fn end(mut self) -> Result<String> {
+        let deadline = Instant::now() + Duration::from_secs(180);
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                self.child.kill()?;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
         Ok(String::from_utf8_lossy(&self.child.wait_with_output()?.stdout).into_owned())
     }
 }

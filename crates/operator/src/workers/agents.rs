@@ -17,8 +17,8 @@ pub(super) async fn ask(pod: &PodView) -> Agent {
     let Some(address) = pod.status.pod_ip.as_deref().and_then(|text| text.parse::<IpAddr>().ok()) else {
         return Agent::Silent;
     };
-    match agent_client::state(address).await.map(|state| state.job_steps) {
-        Ok(Some(steps)) => Agent::Steps(steps.len()),
+    match agent_client::state(address).await.map(|state| state.running_steps().map(|steps| steps.len())) {
+        Ok(Some(steps)) => Agent::Steps(steps),
         // An agent that does not speak of steps does not know.
         Ok(None) => Agent::Silent,
         Err(error) => {

@@ -29,6 +29,8 @@ const SLURMCTLD_PORT: u16 = 6817;
 const SLURMD: &str = "slurmd";
 const SSHD: &str = "sshd";
 const STOP: Duration = Duration::from_secs(20);
+/// How long steps that have ended may try to tell it to a slurmctld that does not answer.
+const REPORT: Duration = Duration::from_secs(60);
 
 /// sshd beside slurmd.
 struct Beside {
@@ -165,13 +167,17 @@ fn work(
 
 /// Drains the node, waits for its jobs, and stops slurmd.
 fn stop(agent: &Agent, node: &Node, slurmd: &mut Daemon, others: &mut Programs) {
-    if slurmd.runs() || !proc::job_steps().is_empty() {
+    if slurmd.runs() || !proc::job_steps().all.is_empty() {
         node.drain(agent);
-        let mut asked = None;
+        let (mut asked, mut lived) = (None, Instant::now());
         loop {
             // Job steps need slurmd to report their end.
             step(agent, slurmd, |agent| command::slurmd(agent, node));
-            if proc::job_steps().is_empty() {
+            let steps = proc::job_steps();
+            if steps.all != steps.ended {
+                lived = Instant::now();
+            }
+            if steps.all.is_empty() || lived.elapsed() >= REPORT {
                 let ask = asked.is_none_or(|asked: Instant| asked.elapsed() >= LOOK);
                 if ask && node.is_free(agent) {
                     break;

@@ -90,8 +90,8 @@ fn list(texts: &[String]) -> String {
 
 /// What the agent of a worker says, for when Slurm cannot say anything any more.
 pub fn of_agent(state: &AgentState) -> Word {
-    match state.job_steps.as_deref() {
-        Some([]) => Word::NoJob,
+    match state.running_steps() {
+        Some(steps) if steps.is_empty() => Word::NoJob,
         Some(steps) => {
             let steps: Vec<String> = steps.iter().map(|step| format!("job step {step} runs on it")).collect();
             Word::Busy(list(&steps))
@@ -146,6 +146,9 @@ mod tests {
         let busy = of_agent(&steps(Some(&["7.batch", "7.0"])));
         assert_eq!(busy, Word::Busy("job step 7.batch runs on it, job step 7.0 runs on it".into()));
         assert!(matches!(of_agent(&steps(None)), Word::Unknown(_)));
+        let ended = |all| AgentState { ended_steps: vec!["7.batch".into()], ..steps(Some(all)) };
+        assert_eq!(of_agent(&ended(&["7.batch"])), Word::NoJob, "it waits for nobody");
+        assert_eq!(of_agent(&ended(&["7.0", "7.batch"])), Word::Busy("job step 7.0 runs on it".into()));
     }
 
     fn idle() -> Seen {
