@@ -168,8 +168,8 @@ fn work(
 /// Drains the node, waits for its jobs, and stops slurmd.
 fn stop(agent: &Agent, node: &Node, slurmd: &mut Daemon, others: &mut Programs) {
     if slurmd.runs() || !proc::job_steps().all.is_empty() {
-        node.drain(agent);
         let (mut asked, mut lived) = (None, Instant::now());
+        node.drain(agent);
         loop {
             // Job steps need slurmd to report their end.
             step(agent, slurmd, |agent| command::slurmd(agent, node));
