@@ -5,6 +5,7 @@ mod agent_client;
 pub mod caches;
 pub mod context;
 pub mod controllers;
+pub mod error;
 pub mod nodeset;
 mod owner;
 mod references;

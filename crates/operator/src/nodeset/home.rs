@@ -8,9 +8,10 @@ use engine::view::Guarded;
 use render::{GeneratedSecret, ValidatedCluster, validate};
 
 use crate::context::Context;
+use crate::error::Error;
 use crate::owner::{Parent, cluster, parent_of};
 use crate::slurmcluster::{ForWorkers, for_workers};
-use crate::workers::{Connection, Error};
+use crate::workers::Connection;
 
 /// The cluster of a set, or what is in the way.
 pub enum Home {

@@ -12,7 +12,8 @@ use super::keys::FINALIZER;
 use super::set::NebiusSet;
 use super::status;
 use crate::context::Context;
-use crate::workers::{Error, Workers};
+use crate::error::Error;
+use crate::workers::Workers;
 
 /// Brings a set one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, workers: &Workers, key: Key) -> Result<Wake, Error> {

@@ -13,8 +13,8 @@ use render::{GeneratedSecret, Material, ValidatedCluster, labels};
 pub use material::{KeyProblem, draw};
 
 use crate::context::Context;
+use crate::error::Error;
 use crate::owner::{annotation, label};
-use crate::slurmcluster::Error;
 
 /// The generated Secrets of a cluster, by what they hold.
 pub type Names = BTreeMap<GeneratedSecret, String>;

@@ -16,8 +16,8 @@ use super::connect::{connect, expected_name, secret};
 use super::judge::{READY, Seen, Trouble, judge};
 use super::status::fold;
 use crate::context::Context;
+use crate::error::Error;
 use crate::slurm_links::{Credential, Link, LinkKey};
-use crate::slurmcluster::Error;
 
 /// Keeps the link of a Cluster as its spec says, and writes down how it is.
 pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {

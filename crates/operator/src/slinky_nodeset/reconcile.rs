@@ -9,7 +9,7 @@ use super::Memory;
 use super::selector::PodSelector;
 use super::set::SlinkySet;
 use crate::context::Context;
-use crate::workers::Error;
+use crate::error::Error;
 
 /// Brings a set one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {

@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use render::labels;
 
-use super::error::Error;
 use super::parts::WAITING_FOR_WORKERS;
 use super::reconcile::tell_status;
 use crate::context::Context;
+use crate::error::Error;
 use crate::owner::{label, sets_of};
 use crate::worker_pods::is_forced;
 

@@ -16,11 +16,11 @@ use render::{
 };
 use slurm::{NodeName, Secret};
 
-use super::error::Error;
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::order::{self, Image, Images, Presence};
 use crate::context::Context;
+use crate::error::Error;
 use crate::owner::{annotation, label};
 use crate::secrets;
 

@@ -14,9 +14,9 @@ use render::{NodeSetFacts, ValidatedCluster, WorkerFacts};
 use slurm::conf::{Key, NoIncludes, Value, read};
 use slurm::{HostList, NodeName};
 
-use super::error::Error;
 use super::facts::ordinal;
 use crate::context::Context;
+use crate::error::Error;
 
 /// Nodes that Slurm's files name, and what slurm.conf says of them besides names and addresses; `None` where they register
 /// themselves.

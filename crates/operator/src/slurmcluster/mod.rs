@@ -3,7 +3,6 @@
 mod agents;
 mod desired;
 mod ending;
-mod error;
 mod explain;
 mod facts;
 mod for_workers;
@@ -30,7 +29,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use desired::desired;
 pub use ending::FINALIZER;
-pub use error::Error;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use for_workers::{ForWorkers, for_workers};
 pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};

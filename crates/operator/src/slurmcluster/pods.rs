@@ -10,9 +10,9 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::ResourceExt as _;
 use render::{Component, labels};
 
-use super::error::Error;
 use super::live::Live;
 use crate::context::Context;
+use crate::error::Error;
 use crate::owner::{annotation, label};
 
 /// Annotation of pods: changes with every rotation of a Secret that they mount.

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Memory;
 use super::desired::desired;
-use super::error::Error;
 use super::facts;
 use super::kept_nodes;
 use super::live::Live;
 use super::reconcile::Look;
 use crate::caches::{Caches, Groups};
 use crate::context::Context;
+use crate::error::Error;
 use crate::slurm_links::SlurmLinks;
 use crate::workers::WorkerMetrics;
 

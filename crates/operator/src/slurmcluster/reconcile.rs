@@ -20,7 +20,6 @@ use super::Memory;
 use super::agents::{self, Verdict};
 use super::desired::desired;
 use super::ending;
-use super::error::Error;
 use super::facts;
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
@@ -28,6 +27,7 @@ use super::observe::Evidence;
 use super::pods;
 use super::status::{Observation, fold, news};
 use crate::context::Context;
+use crate::error::Error;
 use crate::references::References;
 use crate::secrets;
 

@@ -8,7 +8,8 @@ use nodeset::ClaimOwner;
 use serde_json::{Value, json};
 
 use super::execute::{Execution, Step, is_conflict};
-use super::{Error, WorkerSet, facts, ownership};
+use super::{WorkerSet, facts, ownership};
+use crate::error::Error;
 
 impl<S: WorkerSet> Execution<'_, S> {
     /// Makes a claim.

@@ -5,8 +5,8 @@ use engine::events::EventType;
 use kube::Resource;
 use nodeset::{Action, Cause, Problem};
 
-use super::Error;
 use crate::context::Context;
+use crate::error::Error;
 
 /// More steps of one kind than this are told in one event.
 const SINGLE: usize = 3;

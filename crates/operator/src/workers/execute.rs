@@ -14,8 +14,9 @@ use nodeset::{Action, Plan};
 use super::gather::Seen;
 use super::last_look::Looked;
 use super::memory::Memory;
-use super::{Error, WorkerSet, events, ownership};
+use super::{WorkerSet, events, ownership};
 use crate::context::Context;
+use crate::error::Error;
 
 /// Calls that are sent at the same time.
 const PARALLEL: usize = 32;

@@ -8,7 +8,8 @@ use nodeset::{CONDITION_PREFIX, MarkChanges, PodRef, UnixTime};
 use serde_json::{Map, Value, json};
 
 use super::execute::{Execution, Step};
-use super::{Error, Keys, WorkerSet};
+use super::{Keys, WorkerSet};
+use crate::error::Error;
 
 /// The value of the annotation that says that a mark is ours.
 const OURS: &str = crate::MANAGER;

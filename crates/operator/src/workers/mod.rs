@@ -11,7 +11,6 @@
 mod agents;
 mod budget;
 mod claims;
-mod error;
 mod events;
 mod execute;
 mod facts;
@@ -45,7 +44,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use error::Error;
 pub use keys::{CordonKeys, Keys};
 pub use metrics::WorkerMetrics;
 pub use sync::Workers;

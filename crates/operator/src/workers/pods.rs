@@ -10,7 +10,8 @@ use nodeset::{ImageChanges, PodRef};
 use serde_json::{Value, json};
 
 use super::execute::{Execution, Step, is_conflict};
-use super::{Error, WorkerSet, ownership};
+use super::{WorkerSet, ownership};
+use crate::error::Error;
 
 impl<S: WorkerSet> Execution<'_, S> {
     fn pod_key(&self, name: &str) -> Key {

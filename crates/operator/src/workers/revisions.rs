@@ -10,7 +10,8 @@ use nodeset::Owner;
 use serde_json::{Value, json};
 
 use super::execute::{Execution, Step, is_conflict};
-use super::{Error, Wanted, WorkerSet, facts, ownership};
+use super::{Wanted, WorkerSet, facts, ownership};
+use crate::error::Error;
 
 impl<S: WorkerSet> Execution<'_, S> {
     /// The data of the revision with this label.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use slurm::{Node, NodeTarget, NodeUpdate};
 use slurm_client::Lookup;
 
+use super::WorkerSet;
 use super::execute::{Execution, Step};
-use super::{Error, WorkerSet};
+use crate::error::Error;
 use crate::slurm_links::Link;
 
 impl<S: WorkerSet> Execution<'_, S> {

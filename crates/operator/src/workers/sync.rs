@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 use super::execute::{Done, Execution};
 use super::gather::{LinkState, Seen, SeenSlurm};
 use super::memory::Memory;
-use super::{Error, Outcome, WorkerSet, budget, events};
+use super::{Outcome, WorkerSet, budget, events};
 use crate::context::Context;
+use crate::error::Error;
 
 /// After a change in Slurm, and until its next answer, nothing is planned.
 const SLURM_SOON: Duration = Duration::from_secs(1);

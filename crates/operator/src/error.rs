@@ -1,14 +1,16 @@
-//! Why a set could not be brought nearer to what its user asks for.
+//! Why a reconcile did not bring an object nearer to what its user asks for.
 
 use std::time::Duration;
 
 use engine::apply::ApplyError;
 use engine::error::{ReconcileError, Retry, category_of, retry_of};
 
+use crate::secrets::KeyProblem;
+
 /// Slurm is asked again after this time.
 const SLURM_AGAIN: Duration = Duration::from_secs(5);
 
-/// Why a set could not be brought nearer to what its user asks for.
+/// Why a reconcile did not bring an object nearer to what its user asks for.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Not all objects are as they should be.
@@ -38,6 +40,12 @@ pub enum Error {
     /// An object could not be written as JSON.
     #[error("an object could not be rendered")]
     Render(#[from] serde_json::Error),
+    /// There is no content for a Secret.
+    #[error(transparent)]
+    Key(#[from] KeyProblem),
+    /// A task of ours panicked.
+    #[error("a task ended early")]
+    Task(#[source] tokio::task::JoinError),
     /// The object cannot be read.
     #[error("the object is malformed: {0}")]
     Malformed(String),
@@ -61,6 +69,7 @@ impl ReconcileError for Error {
             Self::Apply(error) => error.retry(),
             Self::Status(error) | Self::Call { error, .. } => retry_of(error),
             Self::Slurm { .. } => Retry::After(SLURM_AGAIN),
+            Self::Key(_) | Self::Task(_) => Retry::Backoff,
             Self::Render(_) | Self::Malformed(_) => Retry::OnChange,
         }
     }
@@ -71,6 +80,7 @@ impl ReconcileError for Error {
             Self::Status(error) | Self::Call { error, .. } => category_of(error),
             Self::Slurm { .. } => "slurm",
             Self::Render(_) => "render",
+            Self::Key(_) | Self::Task(_) => "internal",
             Self::Malformed(_) => "malformed",
         }
     }
