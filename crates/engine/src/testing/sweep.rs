@@ -148,6 +148,9 @@ impl Choice {
     }
 }
 
+/// Whole sweeps take long: after so many cases somebody who looks is told how far it is.
+const PROGRESS: usize = 100;
+
 /// Runs the cases and compares each end with that of a clean run.
 pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
     let clean = match run_case(&*scenario, None).await {
@@ -167,7 +170,9 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
         }
     }
     let mut report = Report { of: all.len(), ..Report::default() };
-    let cases = choice.pick(scenario.name(), all).into_iter().map(|case| {
+    let picked = choice.pick(scenario.name(), all);
+    let count = picked.len();
+    let cases = picked.into_iter().map(|case| {
         let (scenario, clean) = (&*scenario, &clean.world);
         async move {
             let problem = match run_case(scenario, Some(&case)).await {
@@ -181,6 +186,14 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
     while let Some(failure) = results.next().await {
         report.cases += 1;
         report.failures.extend(failure);
+        if report.cases % PROGRESS == 0 {
+            eprintln!(
+                "{}: {} of {count} cases, {} failed",
+                scenario.name(),
+                report.cases,
+                report.failures.len()
+            );
+        }
         if matches!(choice, Choice::UntilFailure(_)) && !report.failures.is_empty() {
             break;
         }
