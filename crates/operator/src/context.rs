@@ -36,6 +36,8 @@ pub struct Context {
     pub links: SlurmLinks,
     /// What is counted of sets of workers.
     pub worker_metrics: WorkerMetrics,
+    /// Types of conditions of Kubernetes nodes that tell Slurm why a node is drained.
+    pub node_conditions: Vec<String>,
     /// Values of Secrets that were read, by Secret and key in it.
     secret_values: Mutex<HashMap<(Key, String), SecretValue>>,
 }
@@ -49,6 +51,7 @@ impl Context {
         defaults: Defaults,
         links: SlurmLinks,
         worker_metrics: WorkerMetrics,
+        node_conditions: Vec<String>,
     ) -> Arc<Self> {
         let applier = caches.applier(&client);
         links.follow(&caches);
@@ -60,6 +63,7 @@ impl Context {
             defaults,
             links,
             worker_metrics,
+            node_conditions,
             secret_values: Mutex::default(),
         })
     }

@@ -38,6 +38,8 @@ pub struct Setup {
     pub patience: Duration,
     /// How many objects of one kind are worked on at the same time.
     pub concurrency: usize,
+    /// Types of conditions of Kubernetes nodes that tell Slurm why a node is drained.
+    pub node_conditions: Vec<String>,
     /// The links to Slurm.
     pub links: SlurmLinks,
     /// The name of this process, in events.
@@ -60,6 +62,7 @@ impl Setup {
             defaults,
             patience: Duration::from_secs(120),
             concurrency: 1,
+            node_conditions: Vec::new(),
             links: SlurmLinks::default(),
             identity: "soperator".into(),
             metrics: ReconcileMetrics::default(),
@@ -82,6 +85,7 @@ impl Setup {
             controllers: settings.controllers.names().collect(),
             patience: settings.cache_sync_timeout,
             concurrency: settings.max_concurrent_reconciles,
+            node_conditions: settings.node_conditions.clone(),
             identity: identity.into(),
             ..Self::new(settings.watch.clone(), settings.optional_kinds, defaults)
         }
@@ -136,7 +140,15 @@ pub async fn run(
     }
     let events = Events::start(client.clone(), crate::MANAGER, &setup.identity);
     let options = BUILT.map(|name| setup.runs(name).then(|| setup.options(name)));
-    let context = Context::new(client, caches, events, setup.defaults, setup.links, setup.worker_metrics);
+    let context = Context::new(
+        client,
+        caches,
+        events,
+        setup.defaults,
+        setup.links,
+        setup.worker_metrics,
+        setup.node_conditions,
+    );
     let mut tasks = JoinSet::new();
     for options in options.into_iter().flatten() {
         let (context, stop) = (Arc::clone(&context), stop.clone());

@@ -126,6 +126,8 @@ pub struct Settings {
     pub max_concurrent_reconciles: usize,
     /// How long the first lists may take.
     pub cache_sync_timeout: Duration,
+    /// Types of conditions of Kubernetes nodes that tell Slurm why a node is drained.
+    pub node_conditions: Vec<String>,
     /// How admission webhooks are served.
     pub webhooks: Webhooks,
     /// Images that clusters fall back to.
@@ -230,6 +232,7 @@ pub fn load(profile: &Profile, flags: &Flags, world: &World<'_>) -> Result<Setti
         controllers: controllers(profile, &mut from),
         max_concurrent_reconciles: from.get(&setting::MAX_CONCURRENT, value::count, 1),
         cache_sync_timeout: from.get(&setting::CACHE_SYNC, Time::parse, CACHE_SYNC_TIMEOUT).0,
+        node_conditions: from.get(&setting::NODE_CONDITIONS, |text| Ok(value::list(text)), Vec::new()),
         webhooks: webhooks::read(&mut from, &lease),
         images: images(&mut from),
         cluster_domain: from.get(&setting::CLUSTER_DOMAIN, value::domain, CLUSTER_DOMAIN.into()),

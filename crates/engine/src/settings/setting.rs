@@ -103,6 +103,14 @@ pub(super) const CACHE_SYNC: Setting = setting(
 )
 .flag("cache-sync-timeout");
 
+pub(super) const NODE_CONDITIONS: Setting = setting(
+    "propagatedNodeConditions",
+    "TYPE,TYPE...",
+    "none",
+    "Conditions of Kubernetes nodes that, where they are True, tell Slurm why a node is drained whose Kubernetes node is cordoned",
+)
+.flag("propagated-node-conditions");
+
 pub(super) const WEBHOOKS: Setting =
     setting("webhooks.enabled", BOOL, "true", "Whether the admission webhooks are served")
         .env("ENABLE_WEBHOOKS");
@@ -312,6 +320,7 @@ pub const SETTINGS: &[&Setting] = &[
     &CONTROLLERS,
     &MAX_CONCURRENT,
     &CACHE_SYNC,
+    &NODE_CONDITIONS,
     &WEBHOOKS,
     &WEBHOOK_ADDRESS,
     &WEBHOOK_SERVICE,

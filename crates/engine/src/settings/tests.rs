@@ -290,3 +290,10 @@ fn names_of_the_webhooks_follow_the_lease_unless_they_are_set() {
     let error = case().flags(&["--webhook-certificate=letsencrypt"]).error();
     assert!(error.contains("none of own, cert-manager, secret"), "{error}");
 }
+
+#[test]
+fn conditions_of_nodes_are_named_with_commas_between() {
+    let flag = "--propagated-node-conditions=GpuUnhealthy, KernelDeadlock,";
+    assert_eq!(case().flags(&[flag]).load().node_conditions, ["GpuUnhealthy", "KernelDeadlock"]);
+    assert!(case().load().node_conditions.is_empty());
+}

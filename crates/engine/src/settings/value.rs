@@ -38,6 +38,11 @@ impl Serialize for Auto {
     }
 }
 
+/// Words with commas between.
+pub(super) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(Into::into).collect()
+}
+
 /// Reads a number from 1 up.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {

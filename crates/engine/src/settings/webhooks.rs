@@ -55,13 +55,9 @@ pub(super) fn read(from: &mut Resolver<'_>, lease: &str) -> Webhooks {
         enabled: from.get(&setting::WEBHOOKS, value::switch, true),
         address: from.get(&setting::WEBHOOK_ADDRESS, Address::parse, Address::Everywhere(9443)),
         service: from.get(&setting::WEBHOOK_SERVICE, value::namespace, name.clone()),
-        hosts: from.get(&setting::WEBHOOK_HOSTS, |text| Ok(hosts(text)), Vec::new()),
+        hosts: from.get(&setting::WEBHOOK_HOSTS, |text| Ok(value::list(text)), Vec::new()),
         configuration: from.get(&setting::WEBHOOK_CONFIGURATION, value::name, name.clone()),
         certificate: from.get(&setting::WEBHOOK_CERTIFICATE, Certificate::parse, Certificate::Own),
         secret: from.get(&setting::WEBHOOK_SECRET, value::name, format!("{name}-tls")),
     }
-}
-
-fn hosts(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|host| !host.is_empty()).map(Into::into).collect()
 }

@@ -74,8 +74,8 @@ pub async fn preview(
     let Some(owner) = Owner::of(&cluster) else { return Ok(Preview::default()) };
     let validated = validate(&cluster, &defaults).map_err(PreviewError::Invalid)?;
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
-    let context =
-        Context::new(client, caches, events, defaults, SlurmLinks::default(), WorkerMetrics::default());
+    let (links, metrics) = (SlurmLinks::default(), WorkerMetrics::default());
+    let context = Context::new(client, caches, events, defaults, links, metrics, Vec::new());
     let live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());

@@ -28,8 +28,8 @@ pub(super) struct SeenPod {
 }
 
 impl SeenPod {
-    /// The pod as the planner wants it.
-    pub(super) fn fact<'a>(&'a self, uid: &str, keys: &Keys, main: Option<&str>) -> Pod<'a> {
+    /// The pod as the planner wants it. `told` are the types of conditions of its node that matter.
+    pub(super) fn fact<'a>(&'a self, uid: &str, keys: &Keys, main: Option<&str>, told: &[String]) -> Pod<'a> {
         let view = &*self.view;
         let meta = &view.metadata;
         Pod {
@@ -41,7 +41,7 @@ impl SeenPod {
             identity_kept: self.identity_kept,
             revision: label(view, keys.hash),
             slurm_node: slurm_node(view),
-            kube_node: self.kube_node(keys),
+            kube_node: self.kube_node(keys, told),
             phase: phase(view),
             started: started(view, main),
             ready: ready(view),
@@ -56,7 +56,7 @@ impl SeenPod {
         }
     }
 
-    fn kube_node<'a>(&'a self, keys: &Keys) -> Option<KubeNode<'a>> {
+    fn kube_node<'a>(&'a self, keys: &Keys, told: &[String]) -> Option<KubeNode<'a>> {
         let name = self.view.spec.node_name.as_deref()?;
         let node = self.node.as_deref();
         Some(KubeNode {
@@ -65,9 +65,23 @@ impl SeenPod {
             cordoned: node.is_some_and(|node| node.spec.unschedulable),
             cordon_reason: node
                 .and_then(|node| keys.cordon_reasons.iter().find_map(|key| annotation(node, key))),
-            conditions: Vec::new(),
+            conditions: node.map(|node| conditions(node, told)).unwrap_or_default(),
         })
     }
+}
+
+/// Reason and message of the conditions of these types that are True.
+fn conditions<'a>(node: &'a NodeView, types: &[String]) -> Vec<(&'a str, &'a str)> {
+    let found = types.iter().filter_map(|type_| node.condition(type_));
+    let holding = found.filter(|condition| &*condition.status == "True");
+    holding
+        .map(|condition| {
+            (
+                condition.reason.as_deref().unwrap_or_default(),
+                condition.message.as_deref().unwrap_or_default(),
+            )
+        })
+        .collect()
 }
 
 /// The name of an object.
@@ -244,6 +258,22 @@ mod tests {
         assert!(is_restarting(&pod(Value::Null), &KEYS), "between two containers");
         assert!(!is_restarting(&pod(json!("new")), &KEYS));
         assert!(!is_restarting(&view(json!({}), json!({}), json!({})), &KEYS));
+    }
+
+    #[test]
+    fn of_a_nodes_conditions_those_matter_that_are_true_and_that_the_user_named() {
+        let node: NodeView = serde_json::from_value(json!({
+            "metadata": { "name": "n" },
+            "status": { "conditions": [
+                { "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is ready" },
+                { "type": "GpuUnhealthy", "status": "True", "reason": "Xid", "message": "GPU 3 is lost" },
+                { "type": "DiskPressure", "status": "False", "reason": "Enough", "message": "disk is fine" },
+            ] },
+        }))
+        .unwrap();
+        let types = ["GpuUnhealthy", "DiskPressure", "Missing"].map(String::from);
+        assert_eq!(conditions(&node, &types), [("Xid", "GPU 3 is lost")]);
+        assert!(conditions(&node, &[]).is_empty());
     }
 
     #[test]

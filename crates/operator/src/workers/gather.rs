@@ -133,8 +133,13 @@ impl Seen {
         }
     }
 
-    /// What the planner is told.
-    pub(super) fn facts<'a, S: WorkerSet>(&'a self, set: &'a S, memory: &Memory) -> Facts<'a> {
+    /// What the planner is told, with these conditions of Kubernetes nodes.
+    pub(super) fn facts<'a, S: WorkerSet>(
+        &'a self,
+        set: &'a S,
+        memory: &Memory,
+        conditions: &[String],
+    ) -> Facts<'a> {
         let mut wanted = set.set();
         wanted.namespace_ends |= self.namespace_ends;
         wanted.forced |= self.namespace_forced;
@@ -142,7 +147,7 @@ impl Seen {
         let (keys, main, uid) = (set.keys(), set.main_container(), wanted.uid);
         Facts {
             now: self.now(),
-            pods: self.pods.iter().map(|pod| pod.fact(uid, keys, main)).collect(),
+            pods: self.pods.iter().map(|pod| pod.fact(uid, keys, main, conditions)).collect(),
             claims: self.claims.iter().map(|claim| claim_fact(claim, set)).collect(),
             revisions: self
                 .revisions

@@ -79,7 +79,8 @@ impl Workers {
             return Ok(Wake::After(SLURM_SOON));
         }
         let applied = self.apply(set, &owner).await;
-        let plan = nodeset::plan(&seen.facts(set, &memory));
+        let plan = nodeset::plan(&seen.facts(set, &memory, &self.context.node_conditions));
+        memory.keep(plan.kept.as_deref());
         let oldest = memory.waiting(&plan.waits, seen.now());
         self.context.worker_metrics.note(self.controller, &key, &plan, oldest);
         events::problems(&self.context, object, &memory.news(&plan.problems));

@@ -1,8 +1,11 @@
 //! The controllers on a real API server with a controller manager, and without nodes: pods are made and wait for ever.
 
 mod bad_input;
+mod cordon;
 mod creation;
 mod ending;
+mod kube_nodes;
+mod last_look;
 mod lines;
 mod place;
 mod slinky_cluster;

@@ -124,8 +124,19 @@ impl Place {
 
     /// Without the controllers, which [`Place::start`] starts.
     pub async fn idle(name: &str) -> Result<Self> {
+        Self::idle_with(name, Schedule::default()).await
+    }
+
+    /// Where these faults happen to the controllers.
+    pub async fn with_faults(name: &str, faults: Schedule) -> Result<Self> {
+        let place = Self::idle_with(name, faults).await?;
+        place.start(|_| {}).await?;
+        Ok(place)
+    }
+
+    async fn idle_with(name: &str, faults: Schedule) -> Result<Self> {
         let namespace = server().await?.namespace(name).await?;
-        let injector = Arc::new(Injector::new(Schedule::default()));
+        let injector = Arc::new(Injector::new(faults));
         let (client, stop) = (connect(config().await?, None)?, CancellationToken::new());
         Ok(Self { client, namespace, injector, stop })
     }

@@ -11,6 +11,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
+use operator::controllers::Setup;
 use operator::slurm_links::SlurmLinks;
 use parking_lot::Mutex;
 use rig::SlurmMachine;
@@ -197,20 +198,46 @@ pub struct SlurmPlace {
 impl SlurmPlace {
     /// With so many workers, each with its node idle.
     pub async fn new(name: &str, version: Version, workers: u16) -> Result<Self> {
+        // slurmctld runs elsewhere: the controller of clusters would find that it is not ready, and hold updates back.
+        Self::with_setup(name, version, workers, |setup| setup.controllers = vec![operator::nodeset::NAME])
+            .await
+    }
+
+    /// With other settings.
+    pub async fn with_setup(
+        name: &str,
+        version: Version,
+        workers: u16,
+        change: impl FnOnce(&mut Setup),
+    ) -> Result<Self> {
         let slurm = machine(version, workers)?;
         let links = links(slurm.rest_url()?);
-        // slurmctld runs elsewhere: the controller of clusters would find that it is not ready, and hold updates back.
+        Self::with_links(name, slurm, workers, links, change).await
+    }
+
+    /// With this Slurm, which is asked in this way.
+    pub async fn with_links(
+        name: &str,
+        slurm: Arc<SlurmMachine>,
+        workers: u16,
+        links: SlurmLinks,
+        change: impl FnOnce(&mut Setup),
+    ) -> Result<Self> {
+        let mut has_clusters = false;
         let place = Place::with_setup(name, |setup| {
             setup.links = links;
-            setup.controllers = vec![operator::nodeset::NAME];
+            change(setup);
+            has_clusters = setup.controllers.contains(&operator::slurmcluster::NAME);
         })
         .await?;
         place.api::<Secret>().create(&Default::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
         // The set comes first: it must wait for its cluster, and for what the cluster makes for it.
         let set = node_set(SET, CLUSTER, workers.into())?;
         place.api::<NodeSet>().create(&Default::default(), &set).await?;
-        place.make(CLUSTER, |_| {}).await?;
-        place.api::<ServiceAccount>().create(&Default::default(), &worker_account(CLUSTER)?).await?;
+        place.make(CLUSTER, |manifest| manifest["spec"]["slurmNodes"]["worker"]["size"] = 0.into()).await?;
+        if !has_clusters {
+            place.api::<ServiceAccount>().create(&Default::default(), &worker_account(CLUSTER)?).await?;
+        }
         let kubelet = Kubelet::start(place.client.clone(), place.name(), Arc::clone(&slurm));
         let place = Self { kubelet, place, slurm };
         for number in 0..workers {

@@ -3,6 +3,7 @@
 mod adoption;
 mod basics;
 mod claims;
+mod cordon;
 mod kubelet;
 mod sweep;
 mod take_over;

@@ -19,7 +19,12 @@ use crate::place::Place;
 const CORDON: &str = "nodeset.slinky.slurm.net/pod-cordon";
 
 /// So many workers at work; the kubelet lives as long as the test.
-async fn workers(place: &Place, slurm: &Arc<SlurmMachine>, replicas: i32, change: Value) -> Result<Kubelet> {
+pub async fn workers(
+    place: &Place,
+    slurm: &Arc<SlurmMachine>,
+    replicas: i32,
+    change: Value,
+) -> Result<Kubelet> {
     let sets = Sets(place);
     sets.make_cluster(&slurm.rest_url()?, &slurm.token("root", 3600)?).await?;
     let mut spec = json!({ "replicas": replicas });
@@ -148,7 +153,7 @@ async fn jobs_of_slurm_26_05_outlive_an_update() -> Result<()> {
 }
 
 /// Nobody is deleted within a while.
-async fn nobody_goes(sets: &Sets<'_>, count: usize) -> Result<()> {
+pub async fn nobody_goes(sets: &Sets<'_>, count: usize) -> Result<()> {
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let pods = sets.pods().list(&ListParams::default()).await?.items;
