@@ -299,7 +299,7 @@ pub enum Proof {
     NeverStarted,
     /// All containers have ended. The preconditions of the write are enough.
     Ended,
-    /// Its Kubernetes node does not exist any more.
+    /// Its Kubernetes node does not exist any more. Look it up once more: what is known of nodes may be older than the pod.
     NodeGone,
     /// The cluster is gone, and the pod's agent sees no job step. Ask it once more.
     NoSteps,
@@ -322,6 +322,8 @@ pub enum LastLook {
     Absent,
     /// The agent must see no job step.
     Agent,
+    /// There must be no such Kubernetes node.
+    NodeGone,
     /// Nothing: the preconditions are enough, or the user gave up the care.
     Nothing,
 }
@@ -333,9 +335,9 @@ impl Proof {
             Self::Drained => LastLook::Free,
             Self::Absent => LastLook::Absent,
             Self::NoSteps => LastLook::Agent,
+            Self::NodeGone => LastLook::NodeGone,
             Self::NeverStarted
             | Self::Ended
-            | Self::NodeGone
             | Self::NobodyToAsk
             | Self::Deadline
             | Self::DrainOff

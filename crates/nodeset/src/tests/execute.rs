@@ -130,7 +130,7 @@ impl World {
     fn last_look(&self, node: &str, proof: Proof) -> bool {
         let jobs = self.jobs_on(node).next().is_some();
         match proof.last_look() {
-            LastLook::Nothing => true,
+            LastLook::Nothing | LastLook::NodeGone => true,
             LastLook::Agent => !jobs,
             LastLook::Free => {
                 self.reaches_slurm()

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::view::MetaView;
+use k8s_openapi::api::core::v1::Node;
 use nodeset::{Action, Agent, Identity, LastLook, Proof};
 use slurm_client::{Lookup, Snapshot};
 
@@ -74,6 +76,16 @@ impl<S: WorkerSet> Execution<'_, S> {
                     Agent::Steps(0) => Ok(()),
                     Agent::Steps(steps) => Err(format!("{steps} job steps live in it")),
                     Agent::Silent | Agent::Unasked => Err("its agent does not answer".into()),
+                }
+            }
+            LastLook::NodeGone => {
+                let seen = self.seen.pod(pod).ok_or("it is gone")?;
+                let name = seen.view.spec.node_name.as_deref().ok_or("it has no Kubernetes node")?;
+                let found = engine::objects::get_global::<MetaView<Node>>(&self.context.client, name).await;
+                match found {
+                    Ok(None) => Ok(()),
+                    Ok(Some(_)) => Err("its Kubernetes node is there".into()),
+                    Err(error) => Err(error.to_string()),
                 }
             }
         }
