@@ -30,6 +30,8 @@ pub struct Plan {
     pub look_again: Option<Duration>,
     /// Something waits for Slurm: read it often.
     pub watch_slurm: bool,
+    /// The label of the revision that pods below the partition keep; the next facts want it ([`Set::kept`](crate::Set::kept)).
+    pub kept: Option<String>,
 }
 
 /// A pod in its present version: what a write must name so that it hits nothing else.

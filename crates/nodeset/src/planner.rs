@@ -44,6 +44,7 @@ use crate::view::{Hold, Life, View, Worker, reference};
 ///         strategy: Strategy::RollingUpdate,
 ///         max_unavailable: Amount::Percent(20),
 ///         partition: 0,
+///         kept: None,
 ///         paused: false,
 ///         min_ready: Duration::ZERO,
 ///         claim_templates: vec![],
@@ -101,7 +102,8 @@ fn idle(view: &View<'_>, chosen: &Chosen<'_>, problem: Problem) -> Plan {
     let (scale, roll) = (Scale::default(), Roll::default());
     let problems = vec![problem];
     let sources = Sources { view, chosen, scale: &scale, roll: &roll, waits: &[], problems: &problems };
-    Plan { status: status::fold(&sources), problems, ..Plan::default() }
+    let kept = view.facts.set.kept.map(String::from);
+    Plan { status: status::fold(&sources), problems, kept, ..Plan::default() }
 }
 
 /// What happens to a pod.
@@ -348,6 +350,7 @@ impl Steps {
         if set.deletion.is_some() && set.has_finalizer && view.workers.is_empty() && view.misfits.is_empty() {
             actions.push(Action::RemoveFinalizer);
         }
+        let kept = (set.partition > 0).then_some(chosen.current);
         let watch_slurm = !self.waits.is_empty()
             || actions.iter().any(|action| matches!(action, Action::Drain { .. } | Action::Undrain { .. }));
         Plan {
@@ -357,6 +360,7 @@ impl Steps {
             problems: self.problems,
             look_again: self.look_again,
             watch_slurm,
+            kept,
         }
     }
 }

@@ -34,6 +34,9 @@ pub struct Set<'a> {
     pub max_unavailable: Amount,
     /// Pods with a lower ordinal keep their revision.
     pub partition: u32,
+    /// The label of that revision, from the last plan ([`Plan::kept`](crate::Plan::kept)): when the last of those pods is lost,
+    /// nothing else tells it.
+    pub kept: Option<&'a str>,
     /// The update stands still.
     pub paused: bool,
     /// How long a pod must be ready before it counts as available.

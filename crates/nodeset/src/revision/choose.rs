@@ -81,7 +81,8 @@ pub(crate) fn choose<'f>(facts: &'f Facts<'f>) -> Chosen<'f> {
     Chosen { update, current, collisions, before, after, revisions }
 }
 
-/// The newest revision, other than the wanted one, that a pod still runs: first of those below the partition.
+/// The newest revision, other than the wanted one, that a pod below the partition runs; or what the last plan knew of those that
+/// are lost; or what a pod above it runs.
 fn current(facts: &Facts<'_>, revisions: &[&Revision<'_>], update: &str) -> String {
     let runs = |below: bool| -> BTreeSet<&str> {
         let pods = facts.pods.iter().filter(|pod| pod.owner == Owner::Set);
@@ -91,14 +92,13 @@ fn current(facts: &Facts<'_>, revisions: &[&Revision<'_>], update: &str) -> Stri
         .filter_map(|pod| pod.revision)
         .collect()
     };
-    for labels in [runs(true), runs(false)] {
-        let found = revisions.iter().rev().map(|revision| revision.label());
-        let mut found = found.filter(|label| *label != update && labels.contains(label));
-        if let Some(label) = found.next() {
-            return label.to_owned();
-        }
-    }
-    update.to_owned()
+    let newest = |labels: BTreeSet<&str>| {
+        let mut found = revisions.iter().rev().map(|revision| revision.label());
+        found.find(|label| *label != update && labels.contains(label))
+    };
+    let is_known = |label: &&str| *label == update || revisions.iter().any(|known| known.label() == *label);
+    let kept = || facts.set.kept.filter(is_known);
+    newest(runs(true)).or_else(kept).or_else(|| newest(runs(false))).unwrap_or(update).to_owned()
 }
 
 /// Revisions that no pod runs, beyond those that are kept; the oldest first.

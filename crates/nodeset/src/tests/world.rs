@@ -324,6 +324,7 @@ impl World {
             strategy: self.strategy,
             max_unavailable: self.max_unavailable,
             partition: self.partition,
+            kept: None,
             paused: self.paused,
             min_ready: Duration::ZERO,
             claim_templates: vec!["data"],

@@ -214,6 +214,8 @@ impl WorkerSet for NebiusSet<'_> {
             strategy: strategy(spec.update_strategy),
             max_unavailable: amount(&spec.max_unavailable),
             partition: spec.update_partition.and_then(|number| u32::try_from(number).ok()).unwrap_or(0),
+            // Whoever gathers the facts knows.
+            kept: None,
             paused: spec.update_paused == Some(true) || self.update_waits().is_some(),
             min_ready: Duration::ZERO,
             claim_templates: self.template.iter().flat_map(|template| template.claim_names()).collect(),

@@ -112,6 +112,8 @@ impl WorkerSet for SlinkySet<'_> {
             strategy: spec::strategy(wanted),
             max_unavailable: spec::max_unavailable(wanted),
             partition: spec::partition(wanted),
+            // Whoever gathers the facts knows.
+            kept: None,
             paused: wanted.update_strategy.paused.unwrap_or(false),
             min_ready: spec::min_ready(wanted),
             claim_templates: claim::template_names(self.object),
@@ -122,7 +124,7 @@ impl WorkerSet for SlinkySet<'_> {
             deletion: asked.map(|asked| Deletion { asked }),
             drain_on_delete: spec::drain_on_delete(&wanted.care),
             forced: self.forced,
-            // Whoever gathers the facts knows.
+            // The same.
             namespace_ends: false,
             registration_grace: spec::REGISTRATION_GRACE,
             burst: spec::BURST,

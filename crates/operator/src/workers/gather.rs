@@ -56,6 +56,7 @@ pub(super) struct Seen {
     pub(super) link: LinkState,
     namespace_ends: bool,
     namespace_forced: bool,
+    kept: Option<String>,
 }
 
 /// What Slurm said.
@@ -130,6 +131,7 @@ impl Seen {
                 .as_ref()
                 .is_some_and(|namespace| namespace.meta().deletion_timestamp.is_some()),
             namespace_forced: namespace.is_some_and(|namespace| is_forced(&*namespace)),
+            kept: memory.kept(),
         }
     }
 
@@ -143,6 +145,7 @@ impl Seen {
         let mut wanted = set.set();
         wanted.namespace_ends |= self.namespace_ends;
         wanted.forced |= self.namespace_forced;
+        wanted.kept = self.kept.as_deref();
         wanted.collisions = wanted.collisions.max(memory.collisions());
         let (keys, main, uid) = (set.keys(), set.main_container(), wanted.uid);
         Facts {

@@ -1,4 +1,4 @@
-//! What is remembered of a set between two looks. All of it can be found out again.
+//! What is remembered of a set between two looks. All of it can be found out again, but for the revision of lost pods.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,6 +33,10 @@ struct Inner {
     problems: BTreeSet<Problem>,
     /// Since when pods wait to leave.
     waits: BTreeMap<String, UnixTime>,
+    /// The revision that pods below the partition keep.
+    kept: Option<String>,
+    /// When its pods were last about to become nobody's.
+    letting_go: Option<Instant>,
     /// While it is there, Slurm is read often.
     guard: Option<(Arc<Link>, WatchGuard)>,
 }
@@ -102,6 +106,26 @@ impl Memory {
             .map(|wait| (wait.pod.clone(), before.get(&wait.pod).copied().unwrap_or(now)))
             .collect();
         inner.waits.values().min().copied()
+    }
+
+    /// The revision that pods below the partition kept in the last plan.
+    pub(super) fn kept(&self) -> Option<String> {
+        self.inner.lock().kept.clone()
+    }
+
+    /// The same after this plan.
+    pub(super) fn keep(&self, revision: Option<&str>) {
+        self.inner.lock().kept = revision.map(String::from);
+    }
+
+    /// How long nothing may be done because the set lets its pods go, or did a moment ago.
+    pub(super) fn lets_go(&self, now: bool) -> Option<Duration> {
+        let mut inner = self.inner.lock();
+        if now {
+            inner.letting_go = Some(Instant::now());
+        }
+        let left = CACHES_DIFFER.saturating_sub(inner.letting_go?.elapsed());
+        Some(left).filter(|left| !left.is_zero())
     }
 
     /// Has Slurm read often, or not.

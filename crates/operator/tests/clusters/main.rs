@@ -16,3 +16,4 @@ mod with_slurm;
 mod worker_bad_input;
 mod worker_sets;
 mod worker_sweeps;
+mod worker_updates;

@@ -162,6 +162,30 @@ fn pods_below_the_partition_keep_their_revision_also_when_they_are_made_anew() {
 }
 
 #[test]
+fn when_all_pods_below_the_partition_are_lost_the_plan_before_tells_their_revision() {
+    let mut world = World::at_rest(Api::Nebius, 3);
+    let old = world.pods["w-0"].revision.clone();
+    (world.content, world.partition, world.history) = (2, 2, 0);
+    world.settle();
+    let before = world.plan();
+    assert_eq!(before.kept.as_ref(), Some(&old));
+    world.pods.retain(|name, _| name == "w-2");
+    let mut facts = world.facts();
+    facts.set.kept = before.kept.as_deref();
+    let next = plan(&facts);
+    let mut made = Vec::new();
+    for action in &next.actions {
+        match action {
+            Action::CreatePod { name, revision, .. } => made.push((name.as_str(), revision.clone())),
+            Action::DeleteRevision { name, .. } => panic!("{name} is needed"),
+            _ => {}
+        }
+    }
+    assert_eq!(made, [("w-0", old.clone()), ("w-1", old)]);
+    assert_eq!(next.kept, before.kept);
+}
+
+#[test]
 fn a_paused_update_stops_where_it_is() {
     let mut world = World::at_rest(Api::Nebius, 2);
     world.job(0, Work::Running);

@@ -7,6 +7,7 @@ mod cordon;
 mod kubelet;
 mod sweep;
 mod take_over;
+mod updates;
 mod with_slurm;
 
 use anyhow::{Context as _, Result};
