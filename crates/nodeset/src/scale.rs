@@ -63,8 +63,8 @@ fn ranked(view: &View<'_>) -> Scale {
         ..Scale::default()
     };
     let taken = taken(view);
-    // A pod that terminates still holds its place: its name comes free, and is used again.
-    let free = replicas.saturating_sub(keep.len() + terminating);
+    // A pod that terminates still holds its place: its name comes free, and is used again. One that is adopted now has one.
+    let free = replicas.saturating_sub(keep.len() + terminating + view.orphans.len());
     scale.missing = (0..).filter(|ordinal| !taken.contains(ordinal)).take(free).collect();
     scale.wanted = scale.keep.iter().chain(&scale.missing).copied().collect();
     let open = replicas.saturating_sub(scale.wanted.len());

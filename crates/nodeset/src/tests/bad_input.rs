@@ -156,6 +156,7 @@ fn a_pod_without_an_owner_that_matches_is_adopted_and_one_that_does_not_match_an
         result.actions.iter().any(|action| matches!(action, Action::ReleasePod { pod } if pod.name == "w-1"))
     );
     assert!(result.deleted().is_empty());
+    assert_eq!(result.created(), ["w-2"], "for the one that is released, not for the one that is adopted");
     // The labels of the other API are ours: they are written again.
     facts.set.api = Api::Nebius;
     let result = plan(&facts);

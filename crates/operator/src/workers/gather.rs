@@ -201,17 +201,20 @@ fn pods<S: WorkerSet>(caches: &Caches, set: &S, wanted: &Set<'_>, memory: &Memor
     let cache = set.pods();
     let mut views: BTreeMap<String, Arc<PodView>> =
         cache.owned_by(wanted.uid).into_iter().map(|pod| (pod.name_any(), pod)).collect();
-    // Pods that take names away make the set want others, so as many more names are looked at.
     let strays = set.strays().into_iter().chain(memory.unseen());
     let strays: HashMap<String, Arc<PodView>> = strays.map(|pod| (pod.name_any(), pod)).collect();
-    let most = u32::try_from(views.len() + strays.len()).unwrap_or(u32::MAX);
-    for ordinal in 0..wanted.replicas.saturating_add(most) {
+    // Pods that take names away make the set want others, so for each of them one more name is looked at.
+    let count = |pods: usize| u32::try_from(pods).unwrap_or(u32::MAX);
+    let (mut ordinal, mut end) = (0, wanted.replicas.saturating_add(count(views.len() + strays.len())));
+    while ordinal < end {
         let name = wanted.pod_name(ordinal);
         if !views.contains_key(&name)
             && let Some(pod) = cache.get(&Key::new(wanted.namespace, &name))
         {
             views.insert(name, pod);
+            end = end.saturating_add(1);
         }
+        ordinal += 1;
     }
     for (name, pod) in strays {
         if cache.get(&Key::new(wanted.namespace, &name)).is_none() {

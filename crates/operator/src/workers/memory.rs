@@ -15,6 +15,9 @@ use crate::slurm_links::Link;
 /// A pod that no cache holds is believed to be there for so long; then its name is tried again.
 pub(super) const UNSEEN: Duration = Duration::from_secs(30);
 
+/// The caches of a set and of its pods tell of the same change within this time.
+const CACHES_DIFFER: Duration = Duration::from_secs(2);
+
 /// What is remembered of a set.
 #[derive(Default)]
 pub(super) struct Memory {

@@ -25,6 +25,10 @@ const SLURM_LATE: Duration = Duration::from_secs(15);
 /// How often agents are asked while a set ends without its cluster.
 const AGENTS: Duration = Duration::from_secs(5);
 
+/// On a set that is deleted with `--cascade=orphan`, until the garbage collector has made its pods nobody's. They are to stay, so
+/// until then they are none of ours to drain.
+const ORPHAN: &str = "orphan";
+
 /// How often a set looks while Slurm does not answer: what it tells of it may change.
 const FAILING: Duration = Duration::from_secs(5);
 
@@ -68,6 +72,10 @@ impl Workers {
             return Ok(Wake::OnChange);
         }
         let memory = self.memory(&key);
+        if let Some(left) = memory.lets_go(engine::finalizer::has(object.meta(), ORPHAN)) {
+            tracing::debug!("the pods of the set are to stay: waiting until they are nobody's");
+            return Ok(Wake::After(left));
+        }
         let seen = Seen::gather(&self.context.caches, set, &memory).await;
         if awaits_slurm(&seen) {
             tracing::debug!("waiting for Slurm's answer after our own change");

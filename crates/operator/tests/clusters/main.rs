@@ -1,5 +1,6 @@
 //! The controllers on a real API server with a controller manager, and without nodes: pods are made and wait for ever.
 
+mod adoption;
 mod bad_input;
 mod cordon;
 mod creation;

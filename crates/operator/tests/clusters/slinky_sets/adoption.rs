@@ -82,6 +82,56 @@ async fn a_pod_by_hand_that_does_not_match_or_belongs_to_another_is_left_alone()
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_with_any_number_is_adopted_in_place_of_a_new_one() -> Result<()> {
+    let place = Place::new("slinky-number").await?;
+    let sets = Sets(&place);
+    sets.make_cluster(NOBODY, "token").await?;
+    sets.pods().create(&PostParams::default(), &by_hand("w-7", &json!({ "app": "slurmd" }))?).await?;
+    let spec = json!({ "replicas": 1, "updateStrategy": { "type": "OnDelete" } });
+    let set = sets.make(&spec).await?;
+    let adopted = until_owned(&place, "w-7", 1).await?;
+    assert_eq!(Some(&adopted.owner_references()[0].uid), set.metadata.uid.as_ref());
+    sets.until_status("one pod", |status| status.replicas == Some(1)).await?;
+    let is_new = |write: &engine::testing::Write| {
+        write.call.resource == "pods" && write.call.verb == engine::client::Verb::Create
+    };
+    assert!(!place.writes().iter().any(is_new), "{:#?}", place.writes());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_another_that_take_many_names_hold_up_no_worker() -> Result<()> {
+    let place = Place::new("slinky-names").await?;
+    let sets = Sets(&place);
+    sets.make_cluster(NOBODY, "token").await?;
+    let owners = json!([{
+        "apiVersion": "v1", "kind": "Namespace", "name": place.name(), "controller": true,
+        "uid": namespace_uid(&place).await?,
+    }]);
+    // As those of a set that is gone, and that admission holds while jobs are on them: the operator sees them all.
+    for ordinal in 0..5 {
+        let name = format!("w-{ordinal}");
+        let labels = json!({ "app": "slurmd", "nodeset.slinky.slurm.net/pod-name": name });
+        let mut pod = by_hand(&name, &labels)?;
+        pod.metadata.owner_references = Some(serde_json::from_value(owners.clone())?);
+        sets.pods().create(&PostParams::default(), &pod).await?;
+    }
+    sets.make(&json!({ "replicas": 2 })).await?;
+    for pod in ["w-5", "w-6"] {
+        sets.until_pod(pod).await?;
+    }
+    sets.until_status("two pods", |status| status.replicas == Some(2)).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let all = sets.pods().list(&ListParams::default()).await?.items;
+    let owner = |pod: &Pod| pod.owner_references()[0].kind.clone();
+    let of: Vec<(String, String)> = all.iter().map(|pod| (pod.name_any(), owner(pod))).collect();
+    let strangers = (0..5).map(|ordinal| (format!("w-{ordinal}"), "Namespace".to_owned()));
+    let own = (5..7).map(|ordinal| (format!("w-{ordinal}"), "NodeSet".to_owned()));
+    assert_eq!(of, strangers.chain(own).collect::<Vec<_>>());
+    Ok(())
+}
+
 async fn namespace_uid(place: &Place) -> Result<String> {
     let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(place.client.clone());
     Ok(namespaces.get(place.name()).await?.uid().unwrap_or_default())
