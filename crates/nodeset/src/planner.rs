@@ -331,7 +331,8 @@ impl Steps {
             Sources { view, chosen: &chosen, scale, roll, waits: &self.waits, problems: &self.problems };
         let status = status::fold(&sources);
         let mut actions = Vec::new();
-        if set.deletion.is_none() && !set.has_finalizer && set.drain_on_delete.enabled {
+        // Also where jobs are not waited for: what the garbage collector deletes, admission holds while jobs are there.
+        if set.deletion.is_none() && !set.has_finalizer {
             actions.push(Action::AddFinalizer);
         }
         actions.extend(chosen.before);

@@ -3,7 +3,7 @@
 use engine::error::chain;
 use engine::events::EventType;
 use kube::Resource;
-use nodeset::{Action, Cause, Problem};
+use nodeset::{Action, Cause, Problem, Proof};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -19,19 +19,34 @@ struct Telling<'a> {
     thing: &'static str,
     name: &'a str,
     why: Option<Cause>,
+    /// Why Slurm was not asked, if it was not.
+    unasked: Option<&'static str>,
+}
+
+/// Why a pod may go without Slurm's word, where somebody would want to know.
+const fn unasked(proof: Proof) -> Option<&'static str> {
+    match proof {
+        Proof::Drained | Proof::Absent | Proof::NeverStarted | Proof::Ended | Proof::NodeGone => None,
+        Proof::NoSteps => Some("the cluster is gone, and the agent in the pod saw no job step"),
+        Proof::NobodyToAsk => Some("the cluster is gone, and nobody could tell whether jobs were there"),
+        Proof::Deadline => Some("the deadline for its jobs is over"),
+        Proof::DrainOff | Proof::Forced => Some("its user gave up the care for jobs"),
+    }
 }
 
 fn telling(action: &Action) -> Option<Telling<'_>> {
-    let telling = |reason, verb, thing, name, why| Some(Telling { reason, verb, thing, name, why });
+    let telling =
+        |reason, verb, thing, name, why| Some(Telling { reason, verb, thing, name, why, unasked: None });
     match action {
         Action::CreatePod { name, .. } => telling("SuccessfulCreate", "made", "pod", name, None),
         Action::CreateClaim { name, .. } => telling("SuccessfulCreate", "made", "claim", name, None),
-        Action::DeletePod { pod, cause, .. } => {
+        Action::DeletePod { pod, cause, proof, .. } => {
             let reason = match cause {
                 Cause::NotRegistered => "SlurmNodeNotRegistered",
                 _ => "SuccessfulDelete",
             };
-            telling(reason, "deleted", "pod", &pod.name, Some(*cause))
+            let (verb, thing, why) = ("deleted", "pod", Some(*cause));
+            Some(Telling { reason, verb, thing, name: &pod.name, why, unasked: unasked(*proof) })
         }
         Action::PatchImages { pod, .. } => {
             telling("SuccessfulUpdate", "changed the images of", "pod", &pod.name, None)
@@ -72,7 +87,8 @@ pub(super) fn done<K: Resource<DynamicType = ()>>(context: &Context, object: &K,
     let all: Vec<Telling<'_>> = actions.iter().filter_map(|action| telling(action)).collect();
     let tell = |telling: &Telling<'_>, names: &str| {
         let why = telling.why.map(|why| format!(": {why}")).unwrap_or_default();
-        let note = format!("{} {} {names}{why}", telling.verb, telling.thing);
+        let unasked = telling.unasked.map(|unasked| format!("; {unasked}")).unwrap_or_default();
+        let note = format!("{} {} {names}{why}{unasked}", telling.verb, telling.thing);
         tracing::info!(reason = telling.reason, note, "a step is done");
         context.tell(object, EventType::Normal, telling.reason, &note);
     };

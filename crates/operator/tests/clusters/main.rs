@@ -15,6 +15,7 @@ mod slurm_place;
 mod sweeps;
 mod with_slurm;
 mod worker_bad_input;
+mod worker_ending;
 mod worker_sets;
 mod worker_sweeps;
 mod worker_updates;

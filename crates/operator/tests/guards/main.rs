@@ -4,4 +4,5 @@ mod chart;
 mod node_sets;
 mod place;
 mod secrets;
+mod slinky_pods;
 mod worker_pods;

@@ -17,12 +17,12 @@ use tokio::net::TcpListener;
 use crate::chart::OPERATOR;
 use crate::place::{CLUSTER, Place};
 
-const COLLECTOR: (&str, &[&str]) = ("system:serviceaccount:kube-system:generic-garbage-collector", &[]);
+pub const COLLECTOR: (&str, &[&str]) = ("system:serviceaccount:kube-system:generic-garbage-collector", &[]);
 const POD_COLLECTOR: (&str, &[&str]) = ("system:serviceaccount:kube-system:pod-garbage-collector", &[]);
 const KUBELET: (&str, &[&str]) = ("system:node:guarded", &["system:nodes"]);
 
 /// Starts a job on a node, and waits until it runs.
-fn job_on(slurm: &SlurmMachine, node: &str) -> Result<String> {
+pub fn job_on(slurm: &SlurmMachine, node: &str) -> Result<String> {
     let submit =
         ["sbatch", "--parsable", "-J", "train", "-w", node, "-o", "/dev/null", "--wrap", "sleep 1000"];
     let job = slurm.exec(&submit)?.trim().to_string();
@@ -186,7 +186,7 @@ async fn the_user_can_give_up_the_jobs_of_a_set_a_cluster_or_a_namespace() -> Re
 }
 
 /// An agent that sees these job steps, at an address of its own.
-async fn agent(last: u8, steps: tokio::sync::watch::Receiver<&'static str>) -> Result<String> {
+pub async fn agent(last: u8, steps: tokio::sync::watch::Receiver<&'static str>) -> Result<String> {
     let address = Ipv4Addr::new(127, 0, 88, last);
     let listener = TcpListener::bind((address, slurm::agent::STATE_PORT)).await?;
     tokio::spawn(async move {

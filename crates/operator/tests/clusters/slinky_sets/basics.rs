@@ -202,3 +202,27 @@ async fn a_deleted_set_goes_at_once_when_the_user_gives_up_the_care() -> Result<
     sets.until_gone("w-0").await?;
     place.until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(()))).await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_whose_jobs_are_not_waited_for_has_its_pods_deleted_by_the_operator_itself() -> Result<()> {
+    let place = Place::new("slinky-no-drain").await?;
+    let sets = Sets(&place);
+    sets.make_cluster(NOBODY, "token").await?;
+    sets.make(&json!({ "replicas": 1, "drainOnDelete": { "enabled": false } })).await?;
+    sets.until_pod("w-0").await?;
+    run(&place, "w-0").await?;
+    // If the garbage collector had to delete the pods of a set that is gone, admission would never let it.
+    sets.until_status("one is ready", |status| status.ready_replicas == Some(1)).await?;
+    assert_eq!(sets.api().get("w").await?.finalizers(), ["slinky.slurm.net/drain"]);
+    sets.api().delete("w", &DeleteParams::default()).await?;
+    place
+        .until("the set is gone", async || Ok(sets.api().get_opt("w").await?.is_none().then_some(())))
+        .await?;
+    assert!(sets.pods().get_opt("w-0").await?.is_none());
+    place
+        .until("an event tells it", async || {
+            Ok(place.events("w").await?.into_iter().find(|note| note.contains("gave up the care for jobs")))
+        })
+        .await?;
+    Ok(())
+}
