@@ -97,7 +97,7 @@ async fn until_reason(place: &Place, name: &str, reason: &str) -> Result<String>
 }
 
 /// A token of this machine, for so many seconds from `from` on.
-fn token(slurm: &SlurmMachine, from: u64, seconds: u64) -> Result<String> {
+pub fn token(slurm: &SlurmMachine, from: u64, seconds: u64) -> Result<String> {
     let key = slurm::Key::from_bytes(KeyKind::Jwt, slurm.jwt_key()?)?;
     let claims = Claims::new("root", "test", from, Duration::from_secs(seconds), [7; 16]);
     Ok(String::from_utf8(sign_token(&claims, &key)?.expose().to_vec())?)
@@ -290,7 +290,7 @@ async fn a_process_for_slinky_alone_needs_no_other_definitions() -> Result<()> {
 }
 
 /// A server that says this to everyone, or nothing at all.
-async fn server(says: Option<&'static str>) -> Result<String> {
+pub async fn server(says: Option<&'static str>) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {

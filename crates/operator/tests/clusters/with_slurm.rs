@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::nebius::NodeSet;
-use k8s_openapi::api::core::v1::Pod;
+use api::nebius::{NodeSet, SlurmCluster};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, EvictParams};
 use rig::slurm::Version;
 use serde_json::json;
 
-use crate::slurm_place::{SET, SlurmPlace};
+use crate::slurm_place::{CLUSTER, SET, SlurmPlace, jwt_secret};
 
 async fn seconds(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -82,6 +82,41 @@ async fn replicas_that_go_back_and_forth_during_a_drain_take_the_drain_back() ->
     }
     assert_eq!(place.uids().await?, before, "no pod was touched");
     assert_eq!(place.slurm.exec(&["squeue", "-h", "-j", &job, "-o", "%T"])?.trim(), "RUNNING");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_key_or_the_cluster_nobody_goes_and_afterwards_work_goes_on() -> Result<()> {
+    let place = SlurmPlace::new("cut-off", Version::V26_05, 3).await?;
+    let (before, job) = (place.uids().await?, place.start_job("w-2")?);
+    let secret = jwt_secret(CLUSTER, place.slurm.jwt_key()?)?;
+    let secrets = place.place.api::<Secret>();
+    secrets.delete(&secret.name_any(), &DeleteParams::default()).await?;
+    place.until_told("SlurmAnswers", "False", "test-rest-jwt-key has no key rest_jwt.key").await?;
+    place.scale(1).await?;
+    place.roll("one").await?;
+    place.until_told("WaitingForJobs", "True", "w-2").await?;
+    seconds(3).await;
+    assert_eq!(place.uids().await?, before);
+
+    let clusters = place.place.api::<SlurmCluster>();
+    clusters.delete(CLUSTER, &DeleteParams::background()).await?;
+    place.until_told("PodsReady", "False", "waiting for SlurmCluster test").await?;
+    seconds(3).await;
+    assert_eq!(place.uids().await?, before);
+    for node in ["w-0", "w-1", "w-2"] {
+        let state = place.state(node)?;
+        assert!(!state.contains("drain"), "{node} is {state}");
+    }
+
+    place.place.make(CLUSTER, |_| {}).await?;
+    secrets.create(&Default::default(), &secret).await?;
+    place.until_pods(&["w-0", "w-2"]).await?;
+    place.until_told("WaitingForJobs", "True", &format!("job {job} is on it")).await?;
+    place.slurm.exec(&["scancel", &job])?;
+    place.until_pods(&["w-0"]).await?;
+    place.until_told("StatefulSetUpdated", "True", "").await?;
+    assert_eq!(place.kubelet.lost(), Vec::<String>::new());
     Ok(())
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::nebius::NodeSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use rig::SlurmMachine;
@@ -15,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::place::Place;
-use crate::slurm_place::{CLUSTER, SET, jwt_secret, links, machine, node_set};
+use crate::slurm_place::{CLUSTER, SET, jwt_secret, links, machine, node_set, worker_account};
 use crate::worker_sets::{run, until_told};
 
 async fn make_cluster(place: &Place, name: &str) -> Result<()> {
@@ -218,6 +219,27 @@ async fn nothing_goes(name: &str, cluster: &str, url: String, key: Vec<u8>, told
 }
 
 const KEY: [u8; 32] = *b"0123456789abcdef0123456789abcdef";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_without_the_key_is_told_and_nothing_goes() -> Result<()> {
+    // The controller of clusters would make the key.
+    let place = Place::with_controller("no-key", operator::nodeset::NAME).await?;
+    let mut secret = jwt_secret(CLUSTER, KEY.into())?;
+    secret.data = Some([("other.key".to_string(), ByteString(KEY.into()))].into());
+    place.api::<Secret>().create(&PostParams::default(), &secret).await?;
+    place.api::<ServiceAccount>().create(&PostParams::default(), &worker_account(CLUSTER)?).await?;
+    make_cluster(&place, CLUSTER).await?;
+    make_set(&place, node_set(SET, CLUSTER, 1)?).await?;
+    run(&place, "w-0").await?;
+    let before = uids(&place).await?;
+    let scale = json!({ "spec": { "replicas": 0 } });
+    place.api::<NodeSet>().patch(SET, &PatchParams::default(), &Patch::Merge(&scale)).await?;
+    until_told(&place, SET, "SlurmAnswers", "False", "test-rest-jwt-key has no key rest_jwt.key").await?;
+    until_told(&place, SET, "WaitingForJobs", "True", "w-0").await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(uids(&place).await?, before);
+    Ok(())
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn garbage_is_no_answer() -> Result<()> {

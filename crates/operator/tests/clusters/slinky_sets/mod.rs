@@ -1,6 +1,7 @@
 //! Sets of workers of `slinky.slurm.net`.
 
 mod adoption;
+mod bad_input;
 mod basics;
 mod claims;
 mod cordon;
