@@ -139,7 +139,15 @@ impl Scenario for Life {
     }
 
     fn world<'a>(&'a self, client: &'a Client, namespace: &'a str) -> Step<'a, World> {
-        async move { Ok(World::read(client, namespace, &kinds(), mask).await?) }.boxed()
+        async move {
+            let mut kinds = kinds();
+            if self.ends {
+                // When the garbage collector comes to the rest is its own business; claims are waited for.
+                kinds.retain(|kind| !["ControllerRevision", "PodDisruptionBudget"].contains(&&*kind.kind));
+            }
+            Ok(World::read(client, namespace, &kinds, mask).await?)
+        }
+        .boxed()
     }
 
     fn patience(&self) -> Duration {
