@@ -170,13 +170,14 @@ pub fn cert_manager(bin: &str, kubeconfig: &str) -> Program {
     Program::new("cert-manager", format!("{bin}/cert-manager"), vec![format!("--kubeconfig={kubeconfig}")])
 }
 
-/// kwok, from the directory of its program: it manages all nodes, and has addresses for a million pods.
-pub fn kwok(bin: &str, kubeconfig: &str) -> Program {
+/// kwok, from the directory of its program and the path of its stages: it manages all nodes, and has addresses for a million pods.
+pub fn kwok(bin: &str, kubeconfig: &str, stages: &str) -> Program {
     Program::new(
         "kwok",
         format!("{bin}/kwok"),
         vec![
             format!("--kubeconfig={kubeconfig}"),
+            format!("--config={stages}"),
             "--manage-all-nodes=true".into(),
             "--cidr=10.64.0.0/12".into(),
             "--v=WARN".into(),

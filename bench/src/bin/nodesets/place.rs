@@ -1,5 +1,6 @@
 //! An API server of its own for each part, with our kinds, and on demand with fake nodes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -111,6 +112,19 @@ pub fn is_write(call: &Call) -> bool {
 /// What a call is about, for people.
 pub fn told(call: &Call) -> String {
     format!("{} {}", call.verb, call.request_uri)
+}
+
+/// How many calls of each kind there are, for people.
+pub fn summary(calls: &[Call]) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for call in calls {
+        let about = call.object_ref.as_ref();
+        let resource = about.map_or("", |about| about.resource.as_str());
+        let subresource = about.map_or("", |about| about.subresource.as_str());
+        let slash = if subresource.is_empty() { "" } else { "/" };
+        *counts.entry(format!("{} {resource}{slash}{subresource}", call.verb)).or_default() += 1;
+    }
+    counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Binds each pod to a node in turn: a whole scheduler would take more of a small machine than what is measured.

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::options::Options;
-use crate::place::{Place, With};
+use crate::place::{Place, With, summary};
 use crate::pods::{Pods, Stage};
 use crate::report::{Report, rate};
 use crate::slurm::Slurm;
@@ -54,7 +54,7 @@ async fn raw_deletes(place: &Place, pattern: &Pod, count: usize) -> Result<Durat
 /// Without nodes. Returns a pod that the operator made.
 async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
     let (count, many) = (options.workers, options.workers * MANY);
-    let place = Place::start(With::default()).await?;
+    let place = Place::start(With { audit: true, ..With::default() }).await?;
     let hosts = [format!("w-[0-{}]", count - 1), format!("big-[0-{}]", many - 1), "warm-0".into()];
     let slurm = Slurm::start(&hosts, 0).await?;
     let home = place.namespace("sets").await?;
@@ -69,12 +69,14 @@ async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
 
     let before = raw_creates(&place, &pattern, count).await?;
     tokio::time::sleep(PAUSE).await;
+    let known = place.calls().await?.len();
     let begun = Instant::now();
     work.make("w", count).await?;
     let made = pods.until(Stage::Made, count + 1, PATIENCE).await.with_context(|| running.last_words())?;
     let ours = made - begun;
     work.until_status("w", PATIENCE, |status| status.replicas == i32::try_from(count).ok()).await?;
     tokio::time::sleep(PAUSE).await;
+    let calls = place.calls().await?;
     let after = raw_creates(&place, &pattern, count).await?;
     let raw = (before + after) / 2;
     report.note(format!(
@@ -84,6 +86,7 @@ async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
         before.as_secs_f64(),
         after.as_secs_f64(),
     ));
+    report.note(format!("    its calls: {}", summary(calls.get(known..).unwrap_or_default())));
     report.at_least("rate of creation / raw loop", raw.as_secs_f64() / ours.as_secs_f64(), 0.8, "");
 
     let begun = Instant::now();
@@ -100,7 +103,7 @@ async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
 /// With kwok's nodes.
 async fn back(options: &Options, report: &mut Report, pattern: &Pod) -> Result<()> {
     let count = options.workers;
-    let place = Place::start(With { kwok: true, ..With::default() }).await?;
+    let place = Place::start(With { audit: true, kwok: true }).await?;
     let slurm = Slurm::start(&[format!("w-[0-{}]", count - 1)], 0).await?;
     let home = place.namespace("sets").await?;
     let work = Work::new(&place.client, home.name());
@@ -125,11 +128,13 @@ async fn back(options: &Options, report: &mut Report, pattern: &Pod) -> Result<(
     report.at_most("from the last Ready to the complete status", late.as_secs_f64(), 3.0, "s");
     tokio::time::sleep(PAUSE).await;
 
+    let known = place.calls().await?.len();
     let begun = Instant::now();
     work.change("w", json!({ "replicas": 0 })).await?;
     let left = pods.until(Stage::Leaving, count, PATIENCE).await.with_context(|| running.last_words())?;
     let (ours, first) = (left - begun, pods.until(Stage::Leaving, 1, PATIENCE).await? - begun);
-    let changes = slurm.changes(begun);
+    let (changes, looks) = (slurm.changes(begun), slurm.requests(begun).0);
+    let calls = place.calls().await?;
     tokio::time::sleep(PAUSE).await;
     let after = raw_deletes(&place, pattern, count).await?;
     let raw = (before + after) / 2;
@@ -149,6 +154,8 @@ async fn back(options: &Options, report: &mut Report, pattern: &Pod) -> Result<(
             ours.saturating_sub(first).as_secs_f64(),
         ));
     }
+    let calls = summary(calls.get(known..).unwrap_or_default());
+    report.note(format!("    its calls: {calls}; {looks} looks at Slurm"));
     report.at_least("rate of deletion / raw loop", raw.as_secs_f64() / ours.as_secs_f64(), 0.6, "");
     Ok(())
 }
