@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
 use slurm::{NodeBase, NodeFlag};
 use slurm_client::{Client, Lookup, StaticToken};
@@ -50,33 +50,49 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<()> {
         slurm.machine.wait_for_node(node, &["draining"])?;
     }
     let client = Client::new(slurm.machine.rest_url()?.parse()?, StaticToken::new(&slurm.token))?;
-    let mut delays = Vec::new();
+    let (begun, mut delays) = (Instant::now(), Vec::new());
     for (left, (job, node)) in jobs.iter().enumerate() {
         // Anywhere between two looks of the operator.
         tokio::time::sleep(Duration::from_millis(rand::random_range(1000..2500))).await;
-        slurm.machine.exec(&["scancel", job])?;
-        let drained = until_drained(&client, node).await?;
+        let drained = until_drained(&client, node);
+        let (drained, cancelled) = tokio::join!(drained, cancel(&slurm, job));
+        cancelled?;
+        let drained = drained?;
         let gone = pods.until(Stage::Leaving, left + 1, PATIENCE).await;
         let gone = gone.with_context(|| running.last_words())?;
         delays.push(gone.saturating_duration_since(drained));
     }
     let (median, most) = median_and_most(delays);
-    report.note(format!("the longest took {:.2} s", most.as_secs_f64()));
+    report.note(format!(
+        "the longest took {:.2} s; looks at Slurm: {}",
+        most.as_secs_f64(),
+        slurm.requests(begun).nodes
+    ));
     report.at_most("from drained to deleted, p50", median.as_secs_f64(), 1.5, "s");
     Ok(())
 }
 
-/// The moment when Slurm was first seen to call the node drained.
+async fn cancel(slurm: &Slurm, job: &str) -> Result<()> {
+    let mut command = slurm.machine.command(&["scancel", job]);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    ensure!(output.status.success(), "scancel failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// The moment after which Slurm called the node drained: that of the last answer that said otherwise, so that a delay is never
+/// shown shorter than it was.
 async fn until_drained(client: &Client, name: &str) -> Result<Instant> {
     let begun = Instant::now();
+    let mut not_yet = begun;
     loop {
         if let Lookup::Found(node) = client.node(name).await? {
             let state = &node.state;
             let free = state.base() == Some(NodeBase::Idle) && !state.has(NodeFlag::Completing);
             if state.is_drain() && free {
-                return Ok(Instant::now());
+                return Ok(not_yet);
             }
         }
+        not_yet = Instant::now();
         if begun.elapsed() > PATIENCE {
             bail!("{name} is not drained after {} s", PATIENCE.as_secs());
         }

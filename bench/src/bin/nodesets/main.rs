@@ -22,6 +22,8 @@ mod steady;
 mod subject;
 mod work;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Parser as _;
 
@@ -32,17 +34,19 @@ use crate::subject::Program;
 /// Decoding a NodeSet without optimisation takes more than the usual 2 MiB.
 const STACK: usize = 8 << 20;
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let options = Options::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_stack_size(STACK)
         .enable_all()
         .build()?;
-    runtime.block_on(run(&options))
+    let good = runtime.block_on(run(&options))?;
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn run(options: &Options) -> Result<()> {
+/// Runs all parts that are wanted. Returns whether all limits were kept.
+async fn run(options: &Options) -> Result<bool> {
     let mut report = Report::default();
     report.note(format!("program: {}", Program::ours(options)?.path()));
     report.note(
@@ -64,5 +68,5 @@ async fn run(options: &Options) -> Result<()> {
     if options.wants(Part::Memory) {
         memory::run(options, &mut report).await?;
     }
-    report.end()
+    Ok(report.end())
 }

@@ -133,7 +133,7 @@ async fn back(options: &Options, report: &mut Report, pattern: &Pod) -> Result<(
     work.change("w", json!({ "replicas": 0 })).await?;
     let left = pods.until(Stage::Leaving, count, PATIENCE).await.with_context(|| running.last_words())?;
     let (ours, first) = (left - begun, pods.until(Stage::Leaving, 1, PATIENCE).await? - begun);
-    let (changes, looks) = (slurm.changes(begun), slurm.requests(begun).0);
+    let (changes, looks) = (slurm.changes(begun), slurm.requests(begun).nodes);
     let calls = place.calls().await?;
     tokio::time::sleep(PAUSE).await;
     let after = raw_deletes(&place, pattern, count).await?;

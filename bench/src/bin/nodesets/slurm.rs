@@ -15,6 +15,18 @@ use crate::proxy::Proxy;
 const VERSION: Version = Version::V26_05;
 const DAY: u32 = 24 * 60 * 60;
 
+/// What was asked for.
+pub struct Requests {
+    /// Lists of nodes.
+    pub nodes: usize,
+    /// Lists of jobs.
+    pub jobs: usize,
+    /// Everything else.
+    pub others: usize,
+    /// Lists that follow one of the same kind: each look is one list of nodes, then one of jobs.
+    pub out_of_turn: usize,
+}
+
 /// A Slurm cluster.
 pub struct Slurm {
     // Before the machine: it leads there.
@@ -71,12 +83,18 @@ impl Slurm {
         Ok(Self { proxy, machine, token })
     }
 
-    /// How many lists of nodes and of jobs, and other calls, there were since then.
-    pub fn requests(&self, since: Instant) -> (usize, usize, usize) {
+    /// What was asked for since then.
+    pub fn requests(&self, since: Instant) -> Requests {
         let all = self.proxy.since(since);
         let count = |name: &str| all.iter().filter(|request| request.lists(name)).count();
         let (nodes, jobs) = (count("nodes"), count("jobs"));
-        (nodes, jobs, all.len() - nodes - jobs)
+        let turns: Vec<bool> = all
+            .iter()
+            .filter(|request| request.lists("nodes") || request.lists("jobs"))
+            .map(|request| request.lists("nodes"))
+            .collect();
+        let out_of_turn = turns.windows(2).filter(|pair| pair.first() == pair.last()).count();
+        Requests { nodes, jobs, others: all.len() - nodes - jobs, out_of_turn }
     }
 
     /// How long it took from the first change of a node after `since` to the last, and how many there were.
