@@ -13,6 +13,7 @@ use crate::proxy::Proxy;
 
 /// The newest: peers speak newer versions of the API than older ones offer.
 const VERSION: Version = Version::V26_05;
+const PATIENCE: Duration = Duration::from_secs(180);
 const DAY: u32 = 24 * 60 * 60;
 
 /// What was asked for.
@@ -48,8 +49,17 @@ impl Slurm {
         // There is no way from UNKNOWN to IDLE but over DOWN.
         slurm.machine.exec(&["scontrol", "update", &all, "State=DOWN", "Reason=emulated"])?;
         slurm.machine.exec(&["scontrol", "update", &all, "State=IDLE"])?;
-        let states = slurm.machine.exec(&["sinfo", "--noheader", "--Node", "--format", "%T"])?;
-        ensure!(states.lines().all(|state| state.trim() == "idle"), "not all nodes are idle:\n{states}");
+        // Once, half a minute after its start, slurmctld asks all nodes. That nobody answers changes how they look, so it must be
+        // over before anything is measured; they stay idle, and take jobs and drains.
+        let begun = Instant::now();
+        loop {
+            let states = slurm.machine.exec(&["sinfo", "--noheader", "--Node", "--format", "%T"])?;
+            if states.lines().all(|state| state.trim() == "idle*") {
+                break;
+            }
+            ensure!(begun.elapsed() < PATIENCE, "slurmctld has not asked all nodes:\n{states}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         Ok(slurm)
     }
 
