@@ -10,7 +10,7 @@ use slurm_client::{Client, Lookup, StaticToken};
 use crate::options::Options;
 use crate::place::{Place, With};
 use crate::pods::{Pods, Stage};
-use crate::report::{Report, median_and_most};
+use crate::report::{Report, spread};
 use crate::slurm::Slurm;
 use crate::subject::Program;
 use crate::work::{Work, is_complete};
@@ -60,13 +60,16 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<()> {
         let drained = drained?;
         let gone = pods.until(Stage::Leaving, left + 1, PATIENCE).await;
         let gone = gone.with_context(|| running.last_words())?;
-        delays.push(gone.saturating_duration_since(drained));
+        let delay = gone.checked_duration_since(drained);
+        delays.push(delay.with_context(|| format!("the pod of {node} went before its node was drained"))?);
     }
-    let (median, most) = median_and_most(delays);
+    let looks = slurm.requests(begun).nodes;
+    report.note(format!("{looks} looks at Slurm in {:.0} s", begun.elapsed().as_secs_f64()));
+    let (least, median, most) = spread(delays);
     report.note(format!(
-        "the longest took {:.2} s; looks at Slurm: {}",
-        most.as_secs_f64(),
-        slurm.requests(begun).nodes
+        "the shortest took {:.2} s, the longest {:.2} s",
+        least.as_secs_f64(),
+        most.as_secs_f64()
     ));
     report.at_most("from drained to deleted, p50", median.as_secs_f64(), 1.5, "s");
     Ok(())

@@ -54,9 +54,9 @@ pub fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64().max(1e-9)
 }
 
-/// The value in the middle, and the largest.
-pub fn median_and_most(mut values: Vec<Duration>) -> (Duration, Duration) {
+/// The smallest value, the one in the middle, and the largest.
+pub fn spread(mut values: Vec<Duration>) -> (Duration, Duration, Duration) {
     values.sort();
     let at = |place: usize| values.get(place).copied().unwrap_or_default();
-    (at(values.len() / 2), at(values.len().saturating_sub(1)))
+    (at(0), at(values.len() / 2), at(values.len().saturating_sub(1)))
 }
