@@ -82,12 +82,13 @@ async fn cancel(slurm: &Slurm, job: &str) -> Result<()> {
     Ok(())
 }
 
-/// The moment after which Slurm called the node drained: that of the last answer that said otherwise, so that a delay is never
-/// shown shorter than it was.
+/// A moment before which Slurm did not call the node drained: when the last question was sent that it answered otherwise. So a
+/// delay is never shown shorter than it was, however late an answer comes.
 async fn until_drained(client: &Client, name: &str) -> Result<Instant> {
     let begun = Instant::now();
     let mut not_yet = begun;
     loop {
+        let asked = Instant::now();
         if let Lookup::Found(node) = client.node(name).await? {
             let state = &node.state;
             let free = state.base() == Some(NodeBase::Idle) && !state.has(NodeFlag::Completing);
@@ -95,7 +96,7 @@ async fn until_drained(client: &Client, name: &str) -> Result<Instant> {
                 return Ok(not_yet);
             }
         }
-        not_yet = Instant::now();
+        not_yet = asked;
         if begun.elapsed() > PATIENCE {
             bail!("{name} is not drained after {} s", PATIENCE.as_secs());
         }
