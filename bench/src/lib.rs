@@ -1,4 +1,6 @@
-//! What benchmarks share: memory and CPU time of processes.
+//! What benchmarks share: memory and CPU time of processes, and a slurmrestd that answers with recorded records.
+
+pub mod recorded;
 
 use std::fs;
 use std::time::Duration;
@@ -18,6 +20,11 @@ pub fn memory_of(process: &str) -> Result<u64> {
 /// The most memory that this process had since [`forget_peak`], in bytes.
 pub fn peak() -> Result<u64> {
     status("VmHWM:")
+}
+
+/// The most memory that another process had since it began, in bytes.
+pub fn peak_of(process: &str) -> Result<u64> {
+    status_of(process, "VmHWM:")
 }
 
 /// Begins a new measurement of the peak.

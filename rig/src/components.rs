@@ -170,6 +170,21 @@ pub fn cert_manager(bin: &str, kubeconfig: &str) -> Program {
     Program::new("cert-manager", format!("{bin}/cert-manager"), vec![format!("--kubeconfig={kubeconfig}")])
 }
 
+/// kwok, from the directory of its program and the path of its stages: it manages all nodes, and has addresses for a million pods.
+pub fn kwok(bin: &str, kubeconfig: &str, stages: &str) -> Program {
+    Program::new(
+        "kwok",
+        format!("{bin}/kwok"),
+        vec![
+            format!("--kubeconfig={kubeconfig}"),
+            format!("--config={stages}"),
+            "--manage-all-nodes=true".into(),
+            "--cidr=10.64.0.0/12".into(),
+            "--v=WARN".into(),
+        ],
+    )
+}
+
 /// CoreDNS, from its program and the path of its Corefile.
 pub fn coredns(program: &str, corefile: &str) -> Program {
     Program::new("coredns", program.to_string(), vec!["-conf".into(), corefile.to_string()])
