@@ -1,6 +1,6 @@
 //! Runs a scenario once cleanly, then once for every place and kind of fault, and compares the ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ const WATCH_FAULTS: &[WatchFault] = &[
     WatchFault::Skip(Duration::from_millis(500)),
 ];
 
-/// Which cases run: all, a seeded sample of so many, or the one of this name.
+/// Which cases run: all, a seeded sample of so many, or those of these names.
 #[derive(Clone, Debug)]
 pub enum Choice {
     /// Every case.
@@ -114,17 +114,17 @@ pub enum Choice {
         /// Where the choice begins.
         seed: u64,
     },
-    /// Just this.
-    One(String),
+    /// Just these.
+    Named(BTreeSet<String>),
     /// Those whose name contains this, until one fails: to see that a bug is found.
     UntilFailure(&'static str),
 }
 
 impl Choice {
-    /// `SOPERATOR_CASE` names one; `SOPERATOR_SWEEP=full` takes all; otherwise a sample.
+    /// `SOPERATOR_CASE` names some, with commas between; `SOPERATOR_SWEEP=full` takes all; otherwise a sample.
     pub fn from_env(cases: usize, seed: u64) -> Self {
         match (std::env::var("SOPERATOR_CASE"), std::env::var("SOPERATOR_SWEEP")) {
-            (Ok(case), _) => Self::One(case),
+            (Ok(cases), _) => Self::Named(cases.split(',').map(String::from).collect()),
             (_, Ok(sweep)) if sweep == "full" => Self::All,
             _ => Self::Sample { cases, seed },
         }
@@ -133,8 +133,8 @@ impl Choice {
     fn pick(&self, scenario: &str, all: Vec<Case>) -> Vec<Case> {
         match self {
             Self::All => all,
-            Self::One(wanted) => {
-                all.into_iter().filter(|case| *wanted == format!("{scenario}/{case}")).collect()
+            Self::Named(wanted) => {
+                all.into_iter().filter(|case| wanted.contains(&format!("{scenario}/{case}"))).collect()
             }
             Self::UntilFailure(part) => {
                 all.into_iter().filter(|case| case.to_string().contains(part)).collect()
@@ -186,7 +186,7 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
     while let Some(failure) = results.next().await {
         report.cases += 1;
         report.failures.extend(failure);
-        if report.cases % PROGRESS == 0 {
+        if report.cases.is_multiple_of(PROGRESS) {
             eprintln!(
                 "{}: {} of {count} cases, {} failed",
                 scenario.name(),
