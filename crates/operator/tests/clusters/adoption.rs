@@ -96,15 +96,22 @@ async fn a_lookalike_of_nobody_is_adopted_and_one_of_another_owner_only_keeps_it
         "apiVersion": "v1", "kind": "Namespace", "name": place.name(), "controller": true, "uid": other,
     }]);
     let params = PostParams::default();
-    let others = pods.create(&params, &lookalike(&first, "gpu-1", 1, owners)?).await?;
-    let nobodys = pods.create(&params, &lookalike(&first, "gpu-2", 2, Value::Null)?).await?;
+    let others = pods.create(&params, &lookalike(&first, "gpu-1", 1, owners.clone())?).await?;
+    // A set that wants one worker would adopt it and let it go.
+    let nobodys = pods.create(&params, &lookalike(&first, "gpu-2", 2, owners)?).await?;
 
     scale(&place, 4).await?;
-    until_owned(&place, "gpu-2", set.metadata.uid.as_deref()).await?;
     place.until("the fourth is made", async || Ok(pods.get_opt("gpu-3").await?)).await?;
-    let told = until_told(&place, "gpu", "Valid", "False", "NameTaken").await?;
+    let of_nobody = json!({ "metadata": { "ownerReferences": null } });
+    pods.patch("gpu-2", &PatchParams::default(), &Patch::Merge(&of_nobody)).await?;
+    until_owned(&place, "gpu-2", set.metadata.uid.as_deref()).await?;
+    let told = place
+        .until("only one name is taken", async || {
+            let told = until_told(&place, "gpu", "Valid", "False", "NameTaken").await?;
+            Ok((!told.contains("gpu-2")).then_some(told))
+        })
+        .await?;
     assert!(told.contains("the pod gpu-1 has a name that this set wants"), "{told}");
-    assert!(!told.contains("gpu-2"), "{told}");
     assert_eq!(pods.get("gpu-2").await?.uid(), nobodys.uid());
     assert_eq!(pods.get("gpu-0").await?.uid(), first.uid());
 
