@@ -56,7 +56,7 @@ impl Place {
 
     /// Starts the operator in the namespace `default`.
     pub fn operator_with(&self, env: &[(&str, &str)]) -> Operator {
-        Operator::start(&self.plane.kubeconfig(), env)
+        Operator::start(&self.plane.kubeconfig(), env, "60s")
     }
 }
 
@@ -70,7 +70,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    fn start(kubeconfig: &Path, env: &[(&str, &str)]) -> Self {
+    fn start(kubeconfig: &Path, env: &[(&str, &str)], patience: &str) -> Self {
         let folder = TempDir::new().unwrap();
         let log = File::create(folder.path().join("log")).unwrap();
         let [health, metrics, webhooks] = free_ports();
@@ -79,7 +79,7 @@ impl Operator {
             .arg(format!("--health-probe-bind-address=127.0.0.1:{health}"))
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"))
             .arg(format!("--webhook-bind-address=127.0.0.1:{webhooks}"))
-            .args(["--webhook-hosts=127.0.0.1", "--cache-sync-timeout=2s"])
+            .args(["--webhook-hosts=127.0.0.1", "--cache-sync-timeout", patience])
             .env("KUBECONFIG", kubeconfig)
             .envs(env.iter().copied())
             .stdout(log.try_clone().unwrap())
@@ -89,9 +89,9 @@ impl Operator {
         Self { child, folder, health, metrics, webhooks }
     }
 
-    /// With a kubeconfig of whoever wrote it.
+    /// With a kubeconfig in which nothing answers, so that nobody waits long for it.
     pub fn start_for(kubeconfig: &Path) -> Self {
-        Self::start(kubeconfig, &[])
+        Self::start(kubeconfig, &[], "2s")
     }
 
     pub fn log(&self) -> String {
