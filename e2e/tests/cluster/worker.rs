@@ -29,7 +29,10 @@ fn a_job_ends_well_when_slurmd_is_killed_under_it(cluster: &Cluster) -> Result<(
 
 fn a_deleted_worker_comes_back(cluster: &Cluster) -> Result<()> {
     let (pod, before) = (cluster.worker(1), cluster.pod_uid(&cluster.worker(1))?);
-    cluster.kubectl(&["delete", "pod", &pod, "--wait=false"])?;
+    cluster.wait("an idle worker may be deleted", || {
+        cluster.kubectl(&["delete", "pod", &pod, "--wait=false"])?;
+        Ok(true)
+    })?;
     cluster.wait("there is a new pod of the same name", || Ok(cluster.pod_uid(&pod)? != before))?;
     cluster.wait_idle(2)?;
     assert_eq!(cluster.run("srun --nodelist worker-1 hostname")?.trim(), "worker-1");

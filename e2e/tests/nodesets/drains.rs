@@ -62,7 +62,7 @@ async fn a_cordon_drains_and_a_persons_drain_outlives_everything() -> Result<()>
 /// Nothing runs on the worker that a person drained, so its pod may go; whoever takes its place is drained too.
 fn is_held_over_a_replacement(set: &Workers<'_>) -> Result<()> {
     let old = some(set, &[HELD])?;
-    set.kubectl(&["delete", "pod", &set.pod(HELD), "--wait=false"])?;
+    set.delete_pod(HELD)?;
     set.wait("the drained worker is replaced", || {
         let new = set.pods()?;
         Ok(new.get(&set.pod(HELD)).is_some_and(|uid| old.get(&set.pod(HELD)) != Some(uid))

@@ -37,10 +37,7 @@ fn is_guarded(cluster: &Cluster, api: Api) -> Result<()> {
 
     // One without a job comes back after it was deleted.
     let idle = some(&set, &[1])?;
-    set.wait("an idle worker may be deleted", || {
-        set.kubectl(&["delete", "pod", &set.pod(1), "--wait=false"])?;
-        Ok(true)
-    })?;
+    set.delete_pod(1)?;
     set.wait("it is made anew", || {
         Ok(set.pods()?.get(&set.pod(1)).is_some_and(|uid| Some(uid) != idle.get(&set.pod(1))))
     })?;

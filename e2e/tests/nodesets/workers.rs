@@ -257,6 +257,14 @@ impl<'a> Workers<'a> {
         Ok(())
     }
 
+    /// Deletes a pod without jobs. An operator that another test has killed cannot say yet that it has none.
+    pub fn delete_pod(&self, ordinal: usize) -> Result<()> {
+        self.wait("an idle worker may be deleted", || {
+            self.kubectl(&["delete", "pod", &self.pod(ordinal), "--wait=false"])?;
+            Ok(true)
+        })
+    }
+
     /// Deletes the set, and returns at once.
     pub fn delete(&self) -> Result<()> {
         self.kubectl(&["delete", self.kind(), &self.name, "--wait=false"]).map(drop)
