@@ -230,10 +230,11 @@ impl Slurmctld<'_> {
             return self.launch(set, None);
         }
         let unregistered = spool(UNREGISTERED).exists();
-        if self.slurmdbd_listens(&conf).is_ok() {
-            if unregistered {
-                self.forget_cluster(&conf);
-            }
+        if unregistered && self.register(set, &conf).is_ok() {
+            self.forget_cluster(&conf);
+            return self.launch(set, Some(&conf));
+        }
+        if !unregistered && self.slurmdbd_listens(&conf).is_ok() {
             return self.launch(set, Some(&conf));
         }
         if !has_cluster_file(&conf) && !unregistered {
@@ -263,6 +264,25 @@ impl Slurmctld<'_> {
         // What is not there need not be forgotten.
         let _ = fs::remove_file(cluster_file(conf));
         let _ = fs::remove_file(spool(UNREGISTERED));
+    }
+
+    /// Makes the cluster known to slurmdbd. slurmctld registers and sends what is queued side by side; what comes before the
+    /// registration, slurmdbd throws away without a word.
+    fn register(&self, set: &FileSet, conf: &Conf) -> Result<(), String> {
+        self.slurmdbd_listens(conf)?;
+        let (Ok(mut sacctmgr), Some(name)) = (programs::command("sacctmgr"), conf.get("ClusterName")) else {
+            self.agent.say("the image has no sacctmgr: slurmdbd may lose jobs from before the first registration");
+            return Ok(());
+        };
+        self.sets.store(set)?;
+        let slurm_conf = self.sets.directory_of(&set.hash()).join("slurm.conf");
+        sacctmgr.args(["--immediate", "add", "cluster", name]).env("SLURM_CONF", slurm_conf);
+        let printed = self.agent.run(&mut sacctmgr, HELPER)?;
+        let words = format!("{}{}", printed.stdout, printed.stderr);
+        if printed.ended.well() || words.contains("already exists") {
+            return Ok(());
+        }
+        Err(format!("cannot add the cluster {name}: {}", words.trim()))
     }
 
     fn slurmdbd_listens(&self, conf: &Conf) -> Result<(), String> {
@@ -373,7 +393,7 @@ impl Slurmctld<'_> {
             }
         }
         if spool(UNREGISTERED).exists() {
-            match self.slurmdbd_listens(&conf) {
+            match self.register(&in_use, &conf) {
                 Ok(()) => {
                     self.agent.update(|state| state.waiting_for = None);
                     // What is queued is saved, and sent when it has registered.
