@@ -50,7 +50,7 @@ fn start(program: Option<&str>, kubeconfig: &Path, folder: &Path) -> Result<Oper
     let file = folder.join("settings.yaml");
     let text = "operatorNamespace: default\nimages: { agent: soperator.local/soperator:1, mariadb: soperator.local/mariadb:1 }\n\
                 health: { bindAddress: '127.0.0.1:0' }\nmetrics: { enabled: false }\ndebug: { bindAddress: '0' }\nwebhooks: { enabled: false }\n\
-                maxConcurrentReconciles: 4\nlogging: { level: warn }\n";
+                logging: { level: warn }\n";
     std::fs::write(&file, text)?;
     let mut command = match program {
         Some(program) => {

@@ -1,34 +1,25 @@
 //! Whether an object still is what we sent. No I/O.
 
-use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value};
 
 /// What of an object's metadata moves when somebody changed what we may own. Its status does not move it, where the kind
-/// has a generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Signal {
-    uid: Option<String>,
-    /// The generation, or the version for kinds that have none.
-    counter: String,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-    owners: Vec<String>,
-}
+/// has a generation. Only the hash is kept: there is one for every object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signal(u64);
 
 impl Signal {
     pub(super) fn of(meta: &ObjectMeta) -> Self {
-        Self {
-            uid: meta.uid.clone(),
-            counter: match meta.generation {
-                Some(generation) => generation.to_string(),
-                None => meta.resource_version.clone().unwrap_or_default(),
-            },
-            labels: meta.labels.clone().filter(|labels| !labels.is_empty()),
-            annotations: meta.annotations.clone().filter(|annotations| !annotations.is_empty()),
-            owners: meta.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect(),
-        }
+        let version = meta.resource_version.as_deref().filter(|_| meta.generation.is_none());
+        let labels = meta.labels.as_ref().filter(|labels| !labels.is_empty());
+        let annotations = meta.annotations.as_ref().filter(|annotations| !annotations.is_empty());
+        let owners = meta.owner_references.iter().flatten().map(|owner| &owner.uid);
+        let mut hasher = DefaultHasher::new();
+        (meta.uid.as_deref(), meta.generation, version, labels, annotations).hash(&mut hasher);
+        owners.for_each(|owner| owner.hash(&mut hasher));
+        Self(hasher.finish())
     }
 }
 
@@ -64,6 +55,7 @@ fn value_holds(live: &Value, sent: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use serde_json::json;
 
     use super::*;
@@ -103,5 +95,24 @@ mod tests {
         };
         assert_eq!(Signal::of(&meta(Some(1), "5")), Signal::of(&meta(Some(1), "6")));
         assert_ne!(Signal::of(&meta(None, "5")), Signal::of(&meta(None, "6")));
+    }
+
+    #[test]
+    fn each_part_that_we_may_own_moves_the_signal() {
+        let words = |text: &str| Some([(text.to_owned(), text.to_owned())].into());
+        let owner = OwnerReference { uid: "o".into(), ..OwnerReference::default() };
+        let empty = ObjectMeta::default();
+        let others = [
+            ObjectMeta { uid: Some("u".into()), ..empty.clone() },
+            ObjectMeta { generation: Some(1), ..empty.clone() },
+            ObjectMeta { labels: words("a"), ..empty.clone() },
+            ObjectMeta { annotations: words("a"), ..empty.clone() },
+            ObjectMeta { owner_references: Some(vec![owner]), ..empty.clone() },
+            empty.clone(),
+        ];
+        let signals: std::collections::HashSet<u64> = others.iter().map(|meta| Signal::of(meta).0).collect();
+        assert_eq!(signals.len(), others.len());
+        let no_labels = ObjectMeta { labels: Some([].into()), ..empty.clone() };
+        assert_eq!(Signal::of(&no_labels), Signal::of(&empty), "the server leaves out what is empty");
     }
 }

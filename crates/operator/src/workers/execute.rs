@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::Key;
 use engine::error::status_of;
@@ -21,7 +21,9 @@ use crate::error::Error;
 /// Calls that are sent at the same time.
 const PARALLEL: usize = 32;
 /// A batch is no longer than this: before each one Slurm is looked at once more where that is needed.
-const LONGEST_BATCH: usize = 128;
+const LONGEST_BATCH: usize = 512;
+/// A look at Slurm serves the batches that follow it so soon.
+const LOOK_SERVES: Duration = Duration::from_secs(1);
 /// When something was not as it was seen, the caches will tell; this is for the case that they already have.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -148,10 +150,14 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
 
     async fn group(&self, group: &[Action], done: &mut Done) -> Result<Step, Error> {
         let (mut from, mut size, mut again) = (0, 1, false);
+        let (mut looked, mut looked_at) = (Looked::NotNeeded, None);
         while from < group.len() {
             let to = from.saturating_add(size).min(group.len());
             let batch = group.get(from..to).unwrap_or_default();
-            let looked = self.look(batch).await;
+            if looked_at.is_none_or(|time: Instant| time.elapsed() >= LOOK_SERVES) {
+                looked_at = Some(Instant::now());
+                looked = self.look(group).await;
+            }
             let results: Vec<(usize, Result<Step, Error>)> = stream::iter(0..batch.len())
                 .map(|at| {
                     let looked = &looked;
@@ -199,12 +205,12 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
                 self.create_claim(name, template, *ordinal, owner).await
             }
             Action::SetClaimOwner { name, uid, owner } => self.own_claim(name, uid, owner).await,
-            Action::Undrain { node, reason, .. } => self.undrain(node, reason).await,
+            Action::Undrain { node, reason, .. } => self.undrain(node, reason, looked).await,
             Action::CreatePod { name, ordinal, node, revision, protected } => {
                 self.create_pod(name, *ordinal, node, revision, *protected).await
             }
-            Action::Drain { node, reason, .. } => self.drain(node, reason).await,
-            Action::SetComment { node, comment } => self.comment(node, comment).await,
+            Action::Drain { node, reason, .. } => self.drain(node, reason, looked).await,
+            Action::SetComment { node, comment } => self.comment(node, comment, looked).await,
             Action::MarkPod { pod, marks } => self.mark_pod(pod, marks).await,
             Action::PatchImages { pod, node, images, revision, proof } => {
                 match self.permits(*proof, &pod.name, node, looked).await {

@@ -1,4 +1,4 @@
-//! The look just before a pod is deleted or changed: law, rule 2. Unknown is busy.
+//! The look just before a pod is deleted or changed: law, rule 2. Unknown is busy. The look just before many Slurm nodes are changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The answer was asked for after the plan, so it is younger than this; the calls that follow take time, too.
 const YOUNG: Duration = Duration::from_secs(30);
 
+/// So many nodes are read by one list instead of one by one.
+const MANY: usize = 8;
+
 /// What Slurm said just now; one look serves a whole batch.
 pub(super) enum Looked {
     /// Nobody needs to look.
@@ -27,15 +30,16 @@ pub(super) enum Looked {
 }
 
 impl<S: WorkerSet> Execution<'_, S> {
-    /// Reads all nodes and then all jobs anew, if one of these actions needs it.
-    pub(super) async fn look(&self, batch: &[Action]) -> Looked {
+    /// Reads all nodes and then all jobs anew, if one of these actions needs it, or so many that each by itself would cost more.
+    pub(super) async fn look(&self, group: &[Action]) -> Looked {
         let needs = |action: &Action| match action {
             Action::DeletePod { proof, .. } | Action::PatchImages { proof, .. } => {
                 matches!(proof.last_look(), LastLook::Free | LastLook::Absent)
             }
+            Action::Drain { .. } | Action::Undrain { .. } | Action::SetComment { .. } => group.len() >= MANY,
             _ => false,
         };
-        if !batch.iter().any(needs) {
+        if !group.iter().any(needs) {
             return Looked::NotNeeded;
         }
         let Some(link) = self.seen.slurm.link() else {

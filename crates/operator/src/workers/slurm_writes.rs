@@ -7,43 +7,55 @@ use slurm_client::Lookup;
 
 use super::WorkerSet;
 use super::execute::{Execution, Step};
+use super::last_look::Looked;
 use crate::error::Error;
 use crate::slurm_links::Link;
 
 impl<S: WorkerSet> Execution<'_, S> {
-    pub(super) async fn drain(&self, node: &str, reason: &str) -> Result<Step, Error> {
+    pub(super) async fn drain(&self, node: &str, reason: &str, looked: &Looked) -> Result<Step, Error> {
         let update = NodeUpdate {
             state: Some(NodeTarget::Drain),
             reason: Some(reason.into()),
             ..NodeUpdate::default()
         };
-        self.change(node, "drained", &update).await
+        self.change(node, "drained", &update, looked).await
     }
 
-    pub(super) async fn undrain(&self, node: &str, reason: &str) -> Result<Step, Error> {
+    pub(super) async fn undrain(&self, node: &str, reason: &str, looked: &Looked) -> Result<Step, Error> {
         let update = NodeUpdate {
             state: Some(NodeTarget::Undrain),
             reason: Some(reason.into()),
             ..NodeUpdate::default()
         };
-        self.change(node, "undrained", &update).await
+        self.change(node, "undrained", &update, looked).await
     }
 
-    pub(super) async fn comment(&self, node: &str, comment: &str) -> Result<Step, Error> {
+    pub(super) async fn comment(&self, node: &str, comment: &str, looked: &Looked) -> Result<Step, Error> {
         let update = NodeUpdate { comment: Some(comment.into()), ..NodeUpdate::default() };
-        self.change(node, "given a comment", &update).await
+        self.change(node, "given a comment", &update, looked).await
     }
 
-    async fn change(&self, name: &str, what: &str, update: &NodeUpdate) -> Result<Step, Error> {
+    async fn change(
+        &self,
+        name: &str,
+        what: &str,
+        update: &NodeUpdate,
+        looked: &Looked,
+    ) -> Result<Step, Error> {
         let (Some(link), Some(snapshot)) = (self.seen.slurm.link(), self.seen.slurm.snapshot()) else {
             return Ok(Step::Again);
         };
         let failed = |error| Error::slurm(format!("node {name} could not be {what}"), error);
-        let now = match link.client().node(name).await.map_err(failed)? {
-            Lookup::Found(node) => node,
-            Lookup::Absent => return Ok(Step::Again),
+        let asked;
+        let now = match looked {
+            Looked::Fresh(fresh, _) => fresh.node(name).map(|node| &**node),
+            _ => {
+                asked = link.client().node(name).await.map_err(failed)?.found();
+                asked.as_ref()
+            }
         };
-        if !snapshot.node(name).is_some_and(|planned| is_as_planned(planned, &now, update)) {
+        let (Some(now), Some(planned)) = (now, snapshot.node(name)) else { return Ok(Step::Again) };
+        if !is_as_planned(planned, now, update) {
             tracing::info!(node = name, what, "somebody changed the node meanwhile: planning again");
             return Ok(Step::Again);
         }
