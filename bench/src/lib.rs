@@ -3,13 +3,30 @@
 pub mod recorded;
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 /// The memory of this process now, in bytes.
 pub fn memory() -> Result<u64> {
     status("VmRSS:")
+}
+
+/// The program to measure: the one that is named, or else the `soperator` beside this program.
+///
+/// # Errors
+///
+/// It is not there.
+pub fn soperator(named: Option<PathBuf>) -> Result<PathBuf> {
+    let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("soperator"));
+    let path = named.map_or_else(beside, Ok)?;
+    ensure!(
+        path.exists(),
+        "{} is not there: build it (cargo build --release --package soperator), or name it",
+        path.display()
+    );
+    Ok(path)
 }
 
 /// The memory of another process now, in bytes.

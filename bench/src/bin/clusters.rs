@@ -1,14 +1,13 @@
 //! Twenty SlurmClusters at once on a bare control plane: how long until all of them are applied, and the memory of the
-//! operator, which runs as a process of its own. The program to measure may be named: `clusters target/release/soperator`.
+//! operator, which runs as a process of its own: the `soperator` beside this program, or the one that is named.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use api::nebius::SlurmCluster;
 use bench::{mb, memory_of};
-use engine::settings::{Flags, Profile, World, load};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
@@ -18,22 +17,12 @@ use serde_json::Value;
 const CLUSTERS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(10);
 const MEMORY_LIMIT: u64 = 40_000_000;
-/// The second life of this program: the operator, with the settings in the file that the next word names.
-const OPERATE: &str = "operate";
+/// Clusters that the operator works on at the same time.
+const AT_ONCE: usize = 2;
 
 fn main() -> Result<()> {
-    let mut args = std::env::args().skip(1);
-    match args.next().as_deref() {
-        Some(OPERATE) => operate(&args.next().context("the file with settings is missing")?),
-        program => tokio::runtime::Runtime::new()?.block_on(measure(program)),
-    }
-}
-
-fn operate(file: &str) -> Result<()> {
-    let profile = Profile::new("operator", "slurm-operator").with_controllers(&["nodeset", "slurmcluster"]);
-    let mut flags = Flags::default();
-    flags.config = Some(file.into());
-    Ok(operator::run(&load(&profile, &flags, &World::default())?)?)
+    let program = bench::soperator(std::env::args_os().nth(1).map(PathBuf::from))?;
+    tokio::runtime::Runtime::new()?.block_on(measure(&program))
 }
 
 struct Operator(Child);
@@ -45,30 +34,21 @@ impl Drop for Operator {
     }
 }
 
-/// Starts the operator: `program`, or else this program itself.
-fn start(program: Option<&str>, kubeconfig: &Path, folder: &Path) -> Result<Operator> {
+fn start(program: &Path, kubeconfig: &Path, folder: &Path) -> Result<Operator> {
     let file = folder.join("settings.yaml");
-    let text = "operatorNamespace: default\nimages: { agent: soperator.local/soperator:1, mariadb: soperator.local/mariadb:1 }\n\
-                health: { bindAddress: '127.0.0.1:0' }\nmetrics: { enabled: false }\ndebug: { bindAddress: '0' }\nwebhooks: { enabled: false }\n\
-                logging: { level: warn }\n";
+    let text = format!(
+        "operatorNamespace: default\nimages: {{ agent: soperator.local/soperator:1, mariadb: soperator.local/mariadb:1 }}\n\
+         health: {{ bindAddress: '127.0.0.1:0' }}\nmetrics: {{ enabled: false }}\ndebug: {{ bindAddress: '0' }}\nwebhooks: {{ enabled: false }}\n\
+         maxConcurrentReconciles: {AT_ONCE}\nlogging: {{ level: warn }}\n"
+    );
     std::fs::write(&file, text)?;
-    let mut command = match program {
-        Some(program) => {
-            let mut command = Command::new(program);
-            command.arg("operator").arg("--config").arg(&file);
-            command
-        }
-        None => {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg(OPERATE).arg(&file);
-            command
-        }
-    };
+    let mut command = Command::new(program);
+    command.args(["operator", "--controllers", "nodeset,slurmcluster", "--config"]).arg(&file);
     let child = command.env("KUBECONFIG", kubeconfig).spawn().context("the operator cannot be started")?;
     Ok(Operator(child))
 }
 
-async fn measure(program: Option<&str>) -> Result<()> {
+async fn measure(program: &Path) -> Result<()> {
     let plane = ControlPlane::start().await?;
     let client = plane.client().await?;
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -110,7 +90,7 @@ async fn measure(program: Option<&str>) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let memory = memory_of(&id)?;
     println!(
-        "{:>8.2} s until all {CLUSTERS} clusters were applied; at most {} s",
+        "{:>8.2} s until all {CLUSTERS} clusters were applied, {AT_ONCE} at a time; at most {} s",
         took.as_secs_f64(),
         LIMIT.as_secs()
     );

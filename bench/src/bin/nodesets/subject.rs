@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use bench::{cpu_time, memory_of, peak_of};
 
 use crate::options::{Options, Peer};
@@ -23,14 +23,7 @@ pub struct Program {
 impl Program {
     /// `soperator`.
     pub fn ours(options: &Options) -> Result<Self> {
-        let beside = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("soperator"));
-        let path = options.program.clone().map_or_else(beside, Ok)?;
-        if !path.exists() {
-            bail!(
-                "{} is not there: build it (cargo build --package soperator), or name it by --program",
-                path.display()
-            );
-        }
+        let path = bench::soperator(options.program.clone())?;
         let flags = ["operator", "--controllers", "slinky-cluster,slinky-nodeset"].map(String::from).to_vec();
         Ok(Self { path, flags, env: Vec::new(), is_ours: true })
     }

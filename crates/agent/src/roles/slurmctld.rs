@@ -271,7 +271,8 @@ impl Slurmctld<'_> {
     fn register(&self, set: &FileSet, conf: &Conf) -> Result<(), String> {
         self.slurmdbd_listens(conf)?;
         let (Ok(mut sacctmgr), Some(name)) = (programs::command("sacctmgr"), conf.get("ClusterName")) else {
-            self.agent.say("the image has no sacctmgr: slurmdbd may lose jobs from before the first registration");
+            self.agent
+                .say("the image has no sacctmgr: slurmdbd may lose jobs from before the first registration");
             return Ok(());
         };
         self.sets.store(set)?;
