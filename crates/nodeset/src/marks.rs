@@ -28,8 +28,8 @@ pub(crate) fn changes(facts: &Facts<'_>, worker: &Worker<'_>, condemned: Option<
 
 /// One condition for each word of the node's state that means something to others.
 fn conditions(worker: &Worker<'_>) -> Option<BTreeMap<String, String>> {
-    // What was true stays written while Slurm does not answer.
-    let node = worker.node?;
+    // What was true stays written while Slurm does not answer. A pod that never started is not behind the record yet.
+    let node = worker.node.filter(|_| worker.life != Life::NeverStarted)?;
     let reason = drain::present_reason(node);
     let wanted: BTreeMap<String, String> =
         words(&node.state).map(|word| (format!("{CONDITION_PREFIX}{word}"), reason.to_owned())).collect();

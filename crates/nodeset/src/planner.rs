@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use slurm::Occupancy;
+
 use crate::claims::Claims;
 use crate::comment;
 use crate::delete;
@@ -17,6 +19,10 @@ use crate::roll::{self, Roll, Turn};
 use crate::scale::{self, Scale};
 use crate::status::{self, Sources};
 use crate::view::{Hold, Life, View, Worker, reference};
+
+/// Of the idle pods whose nodes are drained in one plan, so many get their marks in the same plan. All are to go with the next look,
+/// and each mark is a write: many would take as long as the deletes.
+const FLEETING_MARKS: usize = 32;
 
 /// Decides what to do now.
 ///
@@ -174,6 +180,8 @@ struct Steps {
     waits: Vec<Wait>,
     problems: Vec<Problem>,
     look_again: Option<Duration>,
+    /// Idle pods whose nodes are drained in this plan.
+    fleeting: usize,
 }
 
 impl Steps {
@@ -232,7 +240,12 @@ impl Steps {
                 Course::Freeze => None,
                 other => Some(matches!(other, Course::Leave(_) | Course::Patch(_))),
             };
-            self.marks.extend(marks::changes(facts, worker, condemned));
+            if condemned != Some(true)
+                || worker.occupancy != Occupancy::Idle
+                || self.fleeting <= FLEETING_MARKS
+            {
+                self.marks.extend(marks::changes(facts, worker, condemned));
+            }
         }
     }
 
@@ -280,7 +293,10 @@ impl Steps {
     }
 
     fn hold(&mut self, facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause, hold: Hold) {
-        self.drains.extend(drain::needed(facts, worker, cause));
+        if let Some(drain) = drain::needed(facts, worker, cause) {
+            self.fleeting = self.fleeting.saturating_add(usize::from(worker.occupancy == Occupancy::Idle));
+            self.drains.push(drain);
+        }
         self.look_in(hold.ends);
         self.waits.push(Wait {
             pod: worker.pod.name.into(),

@@ -47,6 +47,20 @@ fn case_03_a_condemned_idle_pod_is_marked_and_drained_not_deleted() {
 }
 
 #[test]
+fn of_many_idle_pods_that_leave_only_some_are_marked_and_busy_ones_always() {
+    let mut world = World::at_rest(Api::Slinky, 100);
+    world.job(99, Work::Running);
+    world.replicas = 0;
+    let plan = world.plan();
+    assert_eq!(plan.drains().len(), 100);
+    let marked = plan.cordons(true);
+    assert_eq!(marked.len(), 33, "{marked:?}");
+    assert!(marked.contains(&"w-99"));
+    world.settle();
+    assert!(world.pods.is_empty());
+}
+
+#[test]
 fn case_04_a_condemned_pod_that_slurm_does_not_know_goes_once_it_cannot_register_any_more() {
     let mut world = World::at_rest(Api::Slinky, 2);
     world.nodes.remove("w-1");

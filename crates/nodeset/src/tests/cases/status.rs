@@ -94,6 +94,11 @@ fn case_61_conditions_follow_the_state_of_the_node() {
     assert_eq!(marked(&world.plan()), Some(BTreeMap::from(wanted)));
     world.mode = Mode::Silent;
     assert_eq!(marked(&world.plan()), None, "what was true stays written");
+    let mut world = World::at_rest(Api::Nebius, 1);
+    let pod = world.pod_mut(0);
+    (pod.phase, pod.started, pod.ready) = (PodPhase::Pending, None, None);
+    pod.conditions.clear();
+    assert_eq!(marked(&world.plan()), None, "the record is not the one of a pod that never started");
 }
 
 #[test]
