@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
@@ -227,5 +228,12 @@ where
     /// would be made on facts older than our own writes; the change that is missing will wake the controller.
     pub fn awaits(&self, owner: &str) -> bool {
         self.inner.store.write().awaits(owner, Instant::now())
+    }
+
+    /// Whether `object` is what the cache holds now. To be asked after [`Cache::awaits`]: our own write may have come back just
+    /// between the two, and an object that was taken before is older than it. What came wakes the controller again.
+    pub fn is_latest(&self, key: &Key, object: &impl Resource) -> bool {
+        let version = |meta: &ObjectMeta| (meta.uid.clone(), meta.resource_version.clone());
+        self.get(key).is_some_and(|latest| version(latest.meta()) == version(object.meta()))
     }
 }

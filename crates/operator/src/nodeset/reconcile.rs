@@ -63,7 +63,7 @@ pub async fn reconcile(context: &Context, workers: &Workers, key: Key) -> Result
 /// Tells that nothing can be done now, and why.
 async fn tell(context: &Context, set: &NodeSet, reason: &str, message: &str) -> Result<(), Error> {
     let uid = set.uid().unwrap_or_default();
-    if context.caches.awaits(&uid) {
+    if context.caches.awaits(&uid) || !context.caches.node_sets.is_latest(&Key::of(set), set) {
         return Ok(());
     }
     let pods = context.caches.pods.owned_by(&uid);

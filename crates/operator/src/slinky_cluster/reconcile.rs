@@ -114,8 +114,9 @@ async fn tell(
     name: Option<&str>,
 ) -> Result<(), Error> {
     let uid = cluster.uid().unwrap_or_default();
-    if context.caches.slinky_clusters.awaits(&uid) {
-        // Its last status is still under way, and wakes us when it is there.
+    let cache = &context.caches.slinky_clusters;
+    if cache.awaits(&uid) || !cache.is_latest(&Key::of(cluster), cluster) {
+        // Its last status is still under way, or came just now, and wakes us.
         return Ok(());
     }
     let next = fold(cluster, found, server, name, Timestamp::now());

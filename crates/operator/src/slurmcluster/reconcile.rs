@@ -58,7 +58,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         }
     };
     let Some(owner) = Owner::of(cluster) else { return Ok(Wake::OnChange) };
-    if context.caches.awaits(owner.uid()) {
+    if context.caches.awaits(owner.uid()) || !context.caches.clusters.is_latest(&key, cluster) {
         tracing::debug!("waiting for our own writes to come back");
         return Ok(Wake::OnChange);
     }

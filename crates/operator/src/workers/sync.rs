@@ -71,6 +71,10 @@ impl Workers {
             tracing::debug!("waiting for our own writes to come back");
             return Ok(Wake::OnChange);
         }
+        if !set.cache().is_latest(&key, object) {
+            tracing::debug!("the set has changed meanwhile");
+            return Ok(Wake::OnChange);
+        }
         let memory = self.memory(&key);
         if let Some(left) = memory.lets_go(engine::finalizer::has(object.meta(), ORPHAN)) {
             tracing::debug!("the pods of the set are to stay: waiting until they are nobody's");
