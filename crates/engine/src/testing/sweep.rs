@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,7 +112,7 @@ pub enum Choice {
     Sample {
         /// How many.
         cases: usize,
-        /// Where the choice begins.
+        /// Another one gives other cases.
         seed: u64,
     },
     /// Just these.
@@ -140,9 +141,16 @@ impl Choice {
                 all.into_iter().filter(|case| case.to_string().contains(part)).collect()
             }
             Self::Sample { cases, seed } => {
-                let step = (all.len() / (*cases).max(1)).max(1);
-                let start = usize::try_from(*seed).unwrap_or(0) % step;
-                all.into_iter().skip(start).step_by(step).collect()
+                // By name: how many cases there are differs from run to run, and the sample should not.
+                let rank = |case: &Case| {
+                    let mut hasher = DefaultHasher::new();
+                    (seed, case.to_string()).hash(&mut hasher);
+                    hasher.finish()
+                };
+                let mut all = all;
+                all.sort_by_cached_key(rank);
+                all.truncate(*cases);
+                all
             }
         }
     }

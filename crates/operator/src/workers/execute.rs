@@ -109,7 +109,10 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
             }
             match self.group(group, &mut done).await {
                 Ok(Step::Done) => {}
-                Ok(Step::Again) => done.again = Some(AGAIN),
+                Ok(Step::Again) => {
+                    done.again = Some(AGAIN);
+                    held.extend(self.needs(first));
+                }
                 Ok(Step::Replan) => {
                     done.again = Some(Duration::ZERO);
                     return done;
@@ -118,12 +121,7 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
                     events::failed(self.context, self.set.object(), first, &error);
                     let everything = needed_by_all(first);
                     held.insert(kind);
-                    // A pod needs its claims.
-                    if matches!(first, Action::CreateClaim { .. })
-                        && let Some(create) = self.find(|action| matches!(action, Action::CreatePod { .. }))
-                    {
-                        held.insert(discriminant(create));
-                    }
+                    held.extend(self.needs(first));
                     done.error.get_or_insert(error);
                     if everything {
                         return done;
@@ -134,8 +132,15 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
         done
     }
 
-    fn find(&self, wanted: impl Fn(&Action) -> bool) -> Option<&Action> {
-        self.plan.actions.iter().find(|action| wanted(action))
+    /// The kind of action that must wait when one of these could not be done: a pod needs its claims, and takes along only those that
+    /// it owns.
+    fn needs(&self, action: &Action) -> Option<Discriminant<Action>> {
+        let waits = |other: &&Action| match action {
+            Action::CreateClaim { .. } => matches!(other, Action::CreatePod { .. }),
+            Action::SetClaimOwner { .. } => matches!(other, Action::DeletePod { .. }),
+            _ => false,
+        };
+        self.plan.actions.iter().find(waits).map(discriminant)
     }
 
     /// Whether actions of this kind are to be done at all now.
