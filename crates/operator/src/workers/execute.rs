@@ -21,7 +21,7 @@ use crate::error::Error;
 /// Calls that are sent at the same time.
 const PARALLEL: usize = 32;
 /// A batch is no longer than this: before each one Slurm is looked at once more where that is needed.
-const LONGEST_BATCH: usize = 512;
+const LONGEST_BATCH: usize = 128;
 /// A look at Slurm serves the batches that follow it so soon.
 const LOOK_SERVES: Duration = Duration::from_secs(1);
 /// When something was not as it was seen, the caches will tell; this is for the case that they already have.
