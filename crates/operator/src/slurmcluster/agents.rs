@@ -29,6 +29,8 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
 /// What slurmctld made of a set of configuration files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Nothing yet: it runs with another one.
+    Awaited,
     /// It runs with it.
     InUse,
     /// It refused it, in these words, and runs with the one before.
@@ -65,19 +67,15 @@ impl Agents {
         same.then(|| verdict.clone())
     }
 
-    /// Notes what slurmctld says of the set with this hash; none as long as it is not decided.
-    pub fn note_config(
-        &self,
-        cluster: &Key,
-        pod: &PodView,
-        hash: &str,
-        config: &ConfigState,
-    ) -> Option<Verdict> {
-        let verdict = verdict(config, hash)?;
-        let uid = pod.metadata.uid.clone().unwrap_or_default();
-        let known = Some((uid, restarts_of(pod), hash.to_string(), verdict.clone()));
-        self.clusters.lock().entry(cluster.clone()).or_default().config = known;
-        Some(verdict)
+    /// Notes what slurmctld says of the set with this hash.
+    pub fn note_config(&self, cluster: &Key, pod: &PodView, hash: &str, config: &ConfigState) -> Verdict {
+        let verdict = verdict(config, hash);
+        if verdict != Verdict::Awaited {
+            let uid = pod.metadata.uid.clone().unwrap_or_default();
+            let known = Some((uid, restarts_of(pod), hash.to_string(), verdict.clone()));
+            self.clusters.lock().entry(cluster.clone()).or_default().config = known;
+        }
+        verdict
     }
 
     /// Notes that an agent answered.
@@ -110,13 +108,13 @@ fn restarts_of(pod: &PodView) -> i32 {
     pod.status.container_statuses.iter().map(|status| status.restart_count).sum()
 }
 
-fn verdict(config: &ConfigState, hash: &str) -> Option<Verdict> {
+fn verdict(config: &ConfigState, hash: &str) -> Verdict {
     if config.in_use == hash {
-        return Some(Verdict::InUse);
+        return Verdict::InUse;
     }
     match &config.refused {
-        Some(words) if config.seen == hash => Some(Verdict::Refused(words.clone())),
-        _ => None,
+        Some(words) if config.seen == hash => Verdict::Refused(words.clone()),
+        _ => Verdict::Awaited,
     }
 }
 
@@ -149,11 +147,12 @@ mod tests {
 
     #[test]
     fn a_set_is_decided_on_when_slurmctld_uses_or_refuses_it() {
-        assert_eq!(verdict(&config("new", "new", None), "new"), Some(Verdict::InUse));
+        assert_eq!(verdict(&config("new", "new", None), "new"), Verdict::InUse);
         let refused = config("old", "new", Some("bad line"));
-        assert_eq!(verdict(&refused, "new"), Some(Verdict::Refused("bad line".into())));
-        assert_eq!(verdict(&config("old", "old", None), "new"), None, "it has not seen it yet");
-        assert_eq!(verdict(&config("older", "old", Some("bad")), "new"), None, "that was another one");
+        assert_eq!(verdict(&refused, "new"), Verdict::Refused("bad line".into()));
+        let (awaited, other) = (config("old", "old", None), config("older", "old", Some("bad")));
+        assert_eq!(verdict(&awaited, "new"), Verdict::Awaited, "it has not seen it yet");
+        assert_eq!(verdict(&other, "new"), Verdict::Awaited, "that was another one");
     }
 
     #[test]
@@ -170,6 +169,7 @@ mod tests {
     #[test]
     fn nobody_is_asked_twice_unless_slurmctld_started_again() {
         let (agents, key) = (Agents::default(), Key::new("ns", "c"));
+        agents.note_config(&key, &pod("a", 0), "h", &config("g", "g", None));
         assert_eq!(agents.verdict(&key, &pod("a", 0), "h"), None);
         agents.note_config(&key, &pod("a", 0), "h", &config("h", "h", None));
         assert_eq!(agents.verdict(&key, &pod("a", 0), "h"), Some(Verdict::InUse));

@@ -304,7 +304,7 @@ impl Look<'_> {
                 }
             }
             if let (Some(hash), Some(config)) = (hash, &state.config) {
-                asked.verdict = agents.note_config(self.key, controller, hash, config);
+                asked.verdict = Some(agents.note_config(self.key, controller, hash, config));
             }
         }
         if let Some(pod) = stale.first() {

@@ -24,7 +24,7 @@ pub struct Observation {
     pub is_changing: bool,
     /// How each part stands; none of them while objects were just written for the first time.
     pub parts: Vec<Part>,
-    /// What slurmctld made of the configuration: none if it is not decided, or nobody can tell.
+    /// What slurmctld made of the configuration; none if nobody can tell.
     pub config: Option<Verdict>,
     /// NodeSets that partitions name and that do not exist; none if partitions name none.
     pub unknown_sets: Option<Vec<String>>,
@@ -64,7 +64,8 @@ pub fn fold(cluster: &SlurmCluster, seen: &Observation, now: Timestamp) -> Slurm
                 format!("slurmctld refused the configuration and runs with the one before: {words}");
             set(CONFIGURATION_APPLIED, false, "Refused", &message);
         }
-        None => {}
+        // It takes a moment: the phase tells.
+        Some(Verdict::Awaited) | None => {}
     }
     if let Some(unknown) = &seen.unknown_sets {
         let message = if unknown.is_empty() {
@@ -100,6 +101,8 @@ fn phase_of(seen: &Observation) -> &'static str {
         Some(true) => phase::PENDING,
         Some(false) => phase::NOT_AVAILABLE,
         None if seen.apply_problem.is_some() => phase::NOT_AVAILABLE,
+        // Slurm refuses jobs for workers of which only the new files tell, and may not answer while it reads them.
+        None if seen.config == Some(Verdict::Awaited) => phase::RECONCILING,
         None => phase::AVAILABLE,
     }
 }
@@ -209,6 +212,24 @@ mod tests {
         let missing = part(State::NotReady(Trouble::missing("PVC")));
         assert_eq!(phase_with(vec![waits, missing]), phase::PENDING);
         assert_eq!(phase_with(vec![part(State::Maintenance)]), phase::NOT_AVAILABLE);
+    }
+
+    #[test]
+    fn a_cluster_is_available_when_slurmctld_has_come_to_its_configuration() {
+        let phase_of = |state, config| {
+            let seen = Observation { parts: vec![part(state)], config, ..Observation::default() };
+            fold(&cluster(None), &seen, at(0)).phase.unwrap()
+        };
+        let waits = || State::NotReady(Trouble::waits("soon"));
+        assert_eq!(phase_of(State::Ready, Some(Verdict::Awaited)), phase::RECONCILING);
+        assert_eq!(
+            phase_of(waits(), Some(Verdict::Awaited)),
+            phase::NOT_AVAILABLE,
+            "what is wrong is told first"
+        );
+        assert_eq!(phase_of(State::Ready, Some(Verdict::InUse)), phase::AVAILABLE);
+        assert_eq!(phase_of(State::Ready, Some(Verdict::Refused("no".into()))), phase::AVAILABLE);
+        assert_eq!(phase_of(State::Ready, None), phase::AVAILABLE, "nobody can tell");
     }
 
     #[test]
