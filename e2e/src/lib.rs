@@ -85,6 +85,7 @@ pub fn wait_until(what: &str, condition: impl Fn() -> Result<bool>) -> Result<()
 pub fn wait_until_for(patience: Duration, what: &str, condition: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
+        let begun = Instant::now();
         let outcome = condition();
         if matches!(outcome, Ok(true)) {
             return Ok(());
@@ -94,7 +95,8 @@ pub fn wait_until_for(patience: Duration, what: &str, condition: impl Fn() -> Re
             outcome.context(waited.clone())?;
             bail!(waited);
         }
-        std::thread::sleep(Duration::from_millis(200));
+        // A look is a program or two; what is waited for needs the processor, too.
+        std::thread::sleep(Duration::from_millis(200).max(2 * begun.elapsed()));
     }
 }
 

@@ -240,10 +240,13 @@ impl Steps {
                 Course::Freeze => None,
                 other => Some(matches!(other, Course::Leave(_) | Course::Patch(_))),
             };
-            if condemned != Some(true)
-                || worker.occupancy != Occupancy::Idle
-                || self.fleeting <= FLEETING_MARKS
-            {
+            let is_fleeting = condemned == Some(true)
+                && worker.occupancy == Occupancy::Idle
+                && self.fleeting > FLEETING_MARKS;
+            // Its guard goes once the comment is written, and the conditions with it.
+            let waits_for_comment =
+                worker.occupancy == Occupancy::Free && !comment::is_kept(&facts.set, worker);
+            if !is_fleeting && !waits_for_comment {
                 self.marks.extend(marks::changes(facts, worker, condemned));
             }
         }

@@ -163,6 +163,20 @@ fn a_drain_by_the_agent_of_a_pod_that_stopped_is_taken_back_by_the_agent_of_the_
 }
 
 #[test]
+fn a_node_that_an_admin_drained_costs_its_pod_one_write() {
+    let mut world = World::at_rest(Api::Slinky, 1);
+    world.drained(0, ADMIN);
+    let kinds = |plan: &Plan| plan.actions.iter().map(Action::kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&world.step()), ["SetComment"]);
+    let plan = world.step();
+    assert_eq!(kinds(&plan), ["MarkPod"]);
+    let [Action::MarkPod { marks, .. }] = &*plan.actions else { panic!("{:?}", plan.actions) };
+    assert_eq!(marks.protected, Some(false));
+    assert!(marks.conditions.as_ref().is_some_and(|all| all.contains_key("SlurmNodeStateDrain")));
+    assert_eq!(kinds(&world.step()), [""; 0]);
+}
+
+#[test]
 fn what_an_admin_wrote_about_a_node_that_is_down_is_kept_in_the_reason_of_our_drain() {
     let mut world = World::at_rest(Api::Nebius, 1);
     world.replicas = 0;
