@@ -44,6 +44,10 @@ pub mod command {
     pub const LOGIN: &str = "login";
     /// mariadbd: makes the database, the user and its password, and keeps the password true.
     pub const MARIADB: &str = "mariadb";
+    /// Fills the jail from the file system of its own container, or from [`path::JAIL_SNAPSHOT`] if that is mounted, and ends.
+    ///
+    /// [`path::JAIL_SNAPSHOT`]: super::path::JAIL_SNAPSHOT
+    pub const POPULATE_JAIL: &str = "populate-jail";
 }
 
 /// Where containers find what is mounted for them. Secrets are copied from here with the owner and mode that a daemon
@@ -83,6 +87,10 @@ pub mod path {
     pub const SUPERVISORD_CONFIG: &str = "/etc/supervisor/conf.d/supervisord.conf";
     /// The shared root file system.
     pub const JAIL: &str = "/mnt/jail";
+    /// Tells that the jail is complete: made last, in one step, by `populate-jail`.
+    pub const JAIL_MARKER: &str = "/mnt/jail/.soperator-jail.json";
+    /// A snapshot that the jail is filled from: populate-jail.
+    pub const JAIL_SNAPSHOT: &str = "/jail";
     /// What is mounted into the jail later.
     pub const JAIL_UPPER: &str = "/mnt/jail.upper";
     /// The password of slurmdbd's user of the database: mariadb.
@@ -123,6 +131,11 @@ pub mod env {
     pub const NODE_CONF: &str = "SOPERATOR_NODE_CONF";
     /// slurmd starts after a random part of this many seconds.
     pub const REGISTRATION_DELAY: &str = "SOPERATOR_REGISTRATION_DELAY_SECONDS";
+    /// What the jail is to the container: `root` (its users live and work in it: login, slurmd) or `users` (only its users and
+    /// groups are known: the other daemons). Not set where there is no jail.
+    pub const JAIL: &str = "SOPERATOR_JAIL";
+    /// `1`: the jail is filled anew, also where it is complete: populate-jail.
+    pub const OVERWRITE: &str = "OVERWRITE";
     /// Threads of slurmrestd.
     pub const REST_THREADS: &str = "SLURMRESTD_THREAD_COUNT";
     /// Connections of slurmrestd.
