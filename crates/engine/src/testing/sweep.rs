@@ -50,6 +50,16 @@ pub trait Scenario: Send + Sync {
     fn at_once(&self) -> usize {
         1
     }
+    /// Faults of what the controller talks to besides the API server, by name; asked for after the clean run.
+    fn own_faults(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Lets one of its own faults happen in the run on this namespace.
+    fn arm(&self, _namespace: &str, _fault: &str) {}
+    /// Called when the run on this namespace has ended, whether it went well or not.
+    fn end<'a>(&'a self, _namespace: &'a str) -> Step<'a, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// What must hold at every write.
     fn monitor(&self, writes: &[Write]) -> Result<(), String>;
 }
@@ -61,6 +71,8 @@ pub enum Case {
     Write(usize, Fault),
     /// At a watch event, by kind and number.
     Watch(String, usize, WatchFault),
+    /// One of the scenario's own.
+    Own(String),
 }
 
 impl fmt::Display for Case {
@@ -68,6 +80,7 @@ impl fmt::Display for Case {
         match self {
             Self::Write(number, fault) => write!(out, "write-{number}-{fault}"),
             Self::Watch(kind, number, fault) => write!(out, "watch-{kind}-{number}-{fault}"),
+            Self::Own(fault) => out.write_str(fault),
         }
     }
 }
@@ -177,6 +190,7 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
             all.extend(WATCH_FAULTS.iter().map(|fault| Case::Watch(kind.clone(), number, *fault)));
         }
     }
+    all.extend(scenario.own_faults().into_iter().map(Case::Own));
     let mut report = Report { of: all.len(), ..Report::default() };
     let picked = choice.pick(scenario.name(), all);
     let count = picked.len();
@@ -218,7 +232,7 @@ struct End {
 
 async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, BoxError> {
     let schedule = match case {
-        None => Schedule::default(),
+        None | Some(Case::Own(_)) => Schedule::default(),
         Some(Case::Write(number, fault)) => {
             Schedule { writes: BTreeMap::from([(*number, *fault)]), ..Schedule::default() }
         }
@@ -227,13 +241,24 @@ async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, B
         }
     };
     let namespace = scenario.namespace().await?;
+    if let Some(Case::Own(fault)) = case {
+        scenario.arm(&namespace, fault);
+    }
+    let result = run_in(scenario, &namespace, schedule).await;
+    let ended = scenario.end(&namespace).await;
+    let end = result?;
+    ended?;
+    Ok(end)
+}
+
+async fn run_in(scenario: &dyn Scenario, namespace: &str, schedule: Schedule) -> Result<End, BoxError> {
     let plain = scenario.plain_client()?;
     let history: Arc<parking_lot::Mutex<Vec<Write>>> = Arc::default();
     let mut injector = Arc::new(Injector::new(schedule));
-    let mut controller = Running::start(scenario, &injector, &namespace)?;
+    let mut controller = Running::start(scenario, &injector, namespace)?;
     let mut total = 0;
     for step in 0..scenario.steps() {
-        scenario.act(&plain, &namespace, step).await?;
+        scenario.act(&plain, namespace, step).await?;
         let deadline = Instant::now() + scenario.patience();
         let (mut quiet_since, mut seen) = (Instant::now(), usize::MAX);
         loop {
@@ -243,13 +268,13 @@ async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, B
                 history.lock().extend(injector.writes());
                 total += injector.writes().len();
                 injector = Arc::new(Injector::new(Schedule::default()));
-                controller = Running::start(scenario, &injector, &namespace)?;
+                controller = Running::start(scenario, &injector, namespace)?;
             }
             let writes = injector.writes().len();
             if writes != seen {
                 (seen, quiet_since) = (writes, Instant::now());
             }
-            if quiet_since.elapsed() >= REST && scenario.is_done(&plain, &namespace, step).await? {
+            if quiet_since.elapsed() >= REST && scenario.is_done(&plain, namespace, step).await? {
                 break;
             }
             if Instant::now() > deadline {
@@ -265,7 +290,7 @@ async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, B
     controller.kill().await;
     scenario.monitor(&history.lock())?;
     Ok(End {
-        world: scenario.world(&plain, &namespace).await?,
+        world: scenario.world(&plain, namespace).await?,
         writes: total,
         events: injector.watch_events(),
     })
@@ -285,10 +310,20 @@ impl Running {
     }
 
     /// Ends it as a crash would: in the middle of whatever it does.
-    async fn kill(self) {
+    async fn kill(mut self) {
+        self.end();
+        let _ = (&mut self.task).await;
+    }
+
+    fn end(&self) {
         self.task.abort();
         // Watches and other tasks of its own.
         self.stop.cancel();
-        let _ = self.task.await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
     }
 }

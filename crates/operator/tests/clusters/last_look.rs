@@ -9,9 +9,8 @@ use parking_lot::Mutex;
 use rig::SlurmMachine;
 use rig::slurm::Version;
 use slurm_client::{Pace, Timeouts};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
 
+use crate::slurm_between::{Fate, stand_between};
 use crate::slurm_place::{SlurmPlace, machine, start_job};
 
 /// How far the operator has come with `w-1`.
@@ -27,14 +26,14 @@ enum Stage {
     Came(String),
 }
 
-/// Stands between the operator and slurmrestd, and looks at each request before it passes.
+/// What looks at each request before it passes.
 struct Between {
     slurm: Arc<SlurmMachine>,
     stage: Mutex<Stage>,
 }
 
 impl Between {
-    fn see(&self, request: &str) -> Result<()> {
+    fn see(&self, request: &str) -> Result<Fate> {
         let mut stage = self.stage.lock();
         let asks = |what: &str| request.contains(&format!("/{what}"));
         let next = match *stage {
@@ -52,49 +51,16 @@ impl Between {
         if let Some(next) = next {
             *stage = next;
         }
-        Ok(())
+        Ok(Fate::Pass)
     }
-}
-
-/// Passes everything on to this address, after it was looked at; returns its own.
-async fn serve(between: Arc<Between>) -> Result<String> {
-    let to = between.slurm.rest_url()?.trim_start_matches("http://").to_string();
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let url = format!("http://{}", listener.local_addr()?);
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let between = Arc::clone(&between);
-            let Ok(server) = TcpStream::connect(&to).await else { continue };
-            tokio::spawn(async move {
-                let (mut requests, mut to_client) = client.into_split();
-                let (mut answers, mut to_server) = server.into_split();
-                let back = tokio::spawn(async move { tokio::io::copy(&mut answers, &mut to_client).await });
-                let mut bytes = vec![0; 1 << 16];
-                // Nobody sends a request before the answer to the one before: what comes at once is one request.
-                while let Ok(length @ 1..) = requests.read(&mut bytes).await {
-                    let text = String::from_utf8_lossy(&bytes[..length]);
-                    let first = text.lines().next().unwrap_or_default().to_string();
-                    let between = Arc::clone(&between);
-                    match tokio::task::spawn_blocking(move || between.see(&first)).await {
-                        Ok(Ok(())) => {}
-                        problem => eprintln!("between: {problem:?}"),
-                    }
-                    if to_server.write_all(&bytes[..length]).await.is_err() {
-                        break;
-                    }
-                }
-                back.abort();
-            });
-        }
-    });
-    Ok(url)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_comes_after_the_plan_keeps_its_worker() -> Result<()> {
     let slurm = machine(Version::V26_05, 2)?;
     let between = Arc::new(Between { slurm: Arc::clone(&slurm), stage: Mutex::new(Stage::Before) });
-    let url = serve(Arc::clone(&between)).await?;
+    let looks = Arc::clone(&between);
+    let url = stand_between(&slurm.rest_url()?, move |request| looks.see(request)).await?;
     let second = Duration::from_secs(1);
     let pace = Pace { fast: second, slow: second * 5, longest: second, full: second * 60 };
     // The job needs a while to start, and that must not look like a Slurm that does not answer.

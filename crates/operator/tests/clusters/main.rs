@@ -11,6 +11,8 @@ mod lines;
 mod place;
 mod slinky_cluster;
 mod slinky_sets;
+mod slurm_between;
+mod slurm_faults;
 mod slurm_place;
 mod sweeps;
 mod with_slurm;

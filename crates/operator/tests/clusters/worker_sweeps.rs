@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -25,6 +26,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::place::{config, connect, manifest, operate_with, server, setup};
+use crate::slurm_between::stand_between;
+use crate::slurm_faults::{self, SlurmFaults};
 use crate::slurm_place::{
     CLUSTER, Kubelet, SET, jwt_secret, links, machine, node_set, start_job, worker_account,
 };
@@ -52,14 +55,27 @@ struct Life {
     config: Config,
     acts: Vec<Act>,
     /// Without it pods never start, and nobody has to be asked.
-    slurm: Option<Arc<SlurmMachine>>,
-    kubelets: Mutex<BTreeMap<String, Kubelet>>,
+    has_slurm: bool,
+    /// Machines that no run uses now.
+    machines: Mutex<Vec<Arc<SlurmMachine>>>,
+    /// What each run that is under way has, by its namespace.
+    runs: Mutex<BTreeMap<String, Run>>,
+    /// How many writes to Slurm the longest run made.
+    slurm_writes: AtomicUsize,
     /// Its pods wait for nobody, so many as this are wanted in the end of each step.
     states: Vec<(i32, Option<&'static str>)>,
 }
 
+/// The Slurm of one run.
+struct Run {
+    slurm: Arc<SlurmMachine>,
+    kubelet: Kubelet,
+    faults: Arc<SlurmFaults>,
+    url: String,
+}
+
 impl Life {
-    fn new(name: &'static str, config: Config, acts: Vec<Act>, slurm: Option<Arc<SlurmMachine>>) -> Self {
+    fn new(name: &'static str, config: Config, acts: Vec<Act>, has_slurm: bool) -> Self {
         let (mut replicas, mut value, mut states) = (0, None, Vec::new());
         for act in &acts {
             match act {
@@ -69,7 +85,26 @@ impl Life {
             }
             states.push((replicas, value));
         }
-        Self { name, config, acts, slurm, kubelets: Mutex::default(), states }
+        let (machines, runs, slurm_writes) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
+        Self { name, config, acts, has_slurm, machines, runs, slurm_writes, states }
+    }
+
+    /// A Slurm for a run on this namespace, as if nothing had been.
+    async fn slurm(&self, client: Client, namespace: &str) -> Result<()> {
+        let free = self.machines.lock().pop();
+        let slurm = match free {
+            Some(slurm) => slurm,
+            None => machine(Version::V26_05, 3)?,
+        };
+        reset(&slurm)?;
+        let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+        secrets.create(&PostParams::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
+        let kubelet = Kubelet::start(client, namespace, Arc::clone(&slurm));
+        let faults = Arc::new(SlurmFaults::default());
+        let sees = Arc::clone(&faults);
+        let url = stand_between(&slurm.rest_url()?, move |request| sees.see(request)).await?;
+        self.runs.lock().insert(namespace.into(), Run { slurm, kubelet, faults, url });
+        Ok(())
     }
 }
 
@@ -106,22 +141,10 @@ impl Scenario for Life {
 
     fn namespace(&self) -> Step<'_, String> {
         async {
-            // The kubelet of the run before ends its slurmds.
-            let before = std::mem::take(&mut *self.kubelets.lock());
-            for (namespace, kubelet) in before {
-                if !kubelet.lost().is_empty() {
-                    return Err(format!("{namespace}: {:?} went under jobs", kubelet.lost()).into());
-                }
-                kubelet.end().await;
-            }
             let namespace = server().await?.namespace(self.name).await?.name().to_string();
             let client = self.plain_client()?;
-            if let Some(slurm) = &self.slurm {
-                reset(slurm)?;
-                let secrets: Api<Secret> = Api::namespaced(client.clone(), &namespace);
-                secrets.create(&PostParams::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
-                let kubelet = Kubelet::start(client.clone(), &namespace, Arc::clone(slurm));
-                self.kubelets.lock().insert(namespace.clone(), kubelet);
+            if self.has_slurm {
+                self.slurm(client.clone(), &namespace).await?;
             }
             let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
             accounts.create(&PostParams::default(), &worker_account(CLUSTER)?).await?;
@@ -134,7 +157,7 @@ impl Scenario for Life {
     }
 
     fn start(&self, client: Client, namespace: &str, stop: CancellationToken) -> BoxFuture<'static, ()> {
-        let url = self.slurm.as_ref().and_then(|slurm| slurm.rest_url().ok()).unwrap_or_default();
+        let url = self.runs.lock().get(namespace).map(|run| run.url.clone()).unwrap_or_default();
         let setup =
             Setup { links: links(url), controllers: vec![operator::nodeset::NAME], ..setup(namespace) };
         operate_with(client, setup, stop).boxed()
@@ -148,11 +171,46 @@ impl Scenario for Life {
         Duration::from_secs(60)
     }
 
+    fn at_once(&self) -> usize {
+        4
+    }
+
+    fn own_faults(&self) -> Vec<String> {
+        if !self.has_slurm {
+            return Vec::new();
+        }
+        let writes = self.slurm_writes.load(Ordering::Relaxed);
+        slurm_faults::all(writes, self.acts.len()).iter().map(ToString::to_string).collect()
+    }
+
+    fn arm(&self, namespace: &str, fault: &str) {
+        if let Some(run) = self.runs.lock().get(namespace) {
+            run.faults.arm(fault);
+        }
+    }
+
+    fn end<'a>(&'a self, namespace: &'a str) -> Step<'a, ()> {
+        async move {
+            let Some(run) = self.runs.lock().remove(namespace) else { return Ok(()) };
+            let lost = run.kubelet.lost();
+            self.slurm_writes.fetch_max(run.faults.writes(), Ordering::Relaxed);
+            // It ends its slurmds, and the next run can have the machine.
+            run.kubelet.end().await;
+            self.machines.lock().push(run.slurm);
+            if lost.is_empty() { Ok(()) } else { Err(format!("pods went under jobs: {lost:?}").into()) }
+        }
+        .boxed()
+    }
+
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
         async move {
+            let slurm = self.runs.lock().get(namespace).map(|run| {
+                run.faults.step(step);
+                Arc::clone(&run.slurm)
+            });
             let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
             let roll = |text: &str| json!({ "spec": { "workerAnnotations": { "roll": text } } });
-            let job = |node: &str| match &self.slurm {
+            let job = |node: &str| match &slurm {
                 Some(slurm) => start_job(slurm, node, "sleep 3").map(|_| ()),
                 None => Ok(()),
             };
@@ -203,7 +261,7 @@ impl Scenario for Life {
             let Some(status) = set.status else { return Ok(false) };
             let settled = status.observed_generation == set.metadata.generation;
             // With Slurm all of them work in the end, and none is drained.
-            Ok(settled && (self.slurm.is_none() || status.phase == "Ready"))
+            Ok(settled && (!self.has_slurm || status.phase == "Ready"))
         }
         .boxed()
     }
@@ -245,12 +303,6 @@ impl Scenario for Life {
     }
 
     fn monitor(&self, writes: &[Write]) -> Result<(), String> {
-        for kubelet in self.kubelets.lock().values() {
-            let lost = kubelet.lost();
-            if !lost.is_empty() {
-                return Err(format!("pods went under jobs: {lost:?}"));
-            }
-        }
         for write in writes {
             let (call, body) = (&write.call, &write.body);
             let of_pod = call.resource == "pods";
@@ -282,7 +334,7 @@ impl Scenario for Life {
 
 /// All nodes take jobs, as if nothing had been.
 fn reset(slurm: &SlurmMachine) -> Result<(), BoxError> {
-    let _ = slurm.exec(&["scancel", "--state=running"]);
+    let _ = slurm.exec(&["scancel", "--user=root"]);
     for number in 0..3 {
         let node = format!("NodeName=w-{number}");
         let _ = slurm.exec(&["scontrol", "update", &node, "State=UNDRAIN"]);
@@ -310,7 +362,7 @@ async fn every_fault_in_the_life_of_workers_that_never_start_leads_to_the_same_e
         Act::Roll("one"),
         Act::Delete,
     ];
-    sweep(Life::new("workers-never-start", config().await?, acts, None), 8).await
+    sweep(Life::new("workers-never-start", config().await?, acts, false), 8).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -323,6 +375,5 @@ async fn no_fault_costs_a_job_and_all_lead_to_the_same_end() -> Result<()> {
         Act::RollUnderJob("two", "w-0"),
         Act::Delete,
     ];
-    let slurm = machine(Version::V26_05, 3)?;
-    sweep(Life::new("workers-with-jobs", config().await?, acts, Some(slurm)), 3).await
+    sweep(Life::new("workers-with-jobs", config().await?, acts, true), 4).await
 }
