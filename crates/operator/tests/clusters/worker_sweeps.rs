@@ -96,7 +96,7 @@ impl Life {
             Some(slurm) => slurm,
             None => machine(Version::V26_05, 3)?,
         };
-        reset(&slurm)?;
+        reset(&slurm);
         let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
         secrets.create(&PostParams::default(), &jwt_secret(CLUSTER, slurm.jwt_key()?)?).await?;
         let kubelet = Kubelet::start(client, namespace, Arc::clone(&slurm));
@@ -333,14 +333,13 @@ impl Scenario for Life {
 }
 
 /// All nodes take jobs, as if nothing had been.
-fn reset(slurm: &SlurmMachine) -> Result<(), BoxError> {
+fn reset(slurm: &SlurmMachine) {
     let _ = slurm.exec(&["scancel", "--user=root"]);
     for number in 0..3 {
         let node = format!("NodeName=w-{number}");
         let _ = slurm.exec(&["scontrol", "update", &node, "State=UNDRAIN"]);
         let _ = slurm.exec(&["scontrol", "update", &node, "State=RESUME"]);
     }
-    Ok(())
 }
 
 async fn sweep(life: Life, sample: usize) -> Result<()> {
