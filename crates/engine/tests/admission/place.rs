@@ -18,7 +18,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::{Client, Config, CustomResource, CustomResourceExt as _};
+use kube::{Client, Config, CustomResource, CustomResourceExt as _, ResourceExt as _};
 use rig::ControlPlane;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -197,11 +197,17 @@ impl Place {
         Ok(())
     }
 
-    /// Waits until the API server knows the webhooks and trusts them.
+    /// Waits until the API server knows the webhooks and trusts them. It learns of the one that checks and of the one that changes
+    /// in no order.
     pub async fn until_asked(&self) -> Result<()> {
         until("the API server asks us", async || {
             let denied = self.dry_run("bad").await.err().map(|error| error.to_string());
             Ok(denied.filter(|text| text.contains("must not be bad")).map(|_| ()))
+        })
+        .await?;
+        until("the API server asks us what to change", async || {
+            let made = self.dry_run("good").await.ok();
+            Ok(made.filter(|made| made.labels().get("seen").is_some()).map(|_| ()))
         })
         .await
     }

@@ -125,7 +125,8 @@ impl Place {
         Ok(())
     }
 
-    /// Waits until the API server knows the webhooks, which is a moment after they are registered, and trusts them.
+    /// Waits until the API server knows the webhooks, which is a moment after they are registered, and trusts them. It learns of
+    /// those that check and of those that change in no order.
     async fn until_asked(&self) -> Result<()> {
         let secret: Secret = serde_json::from_value(json!({
             "metadata": { "name": "probe", "labels": { "slurm.nebius.ai/webhook": "true" } },
@@ -135,6 +136,16 @@ impl Place {
             let told =
                 self.api::<Secret>().create(&params, &secret).await.err().map(|error| error.to_string());
             Ok(told.filter(|told| told.contains("is missing")))
+        })
+        .await?;
+        let text = include_str!("../../../../examples/api/slinky.slurm.net/nodeset.yaml");
+        let mut set: Value = serde_saphyr::from_str(text)?;
+        set["metadata"] = json!({ "name": "probe" });
+        set["spec"]["updateStrategy"] = json!({ "type": "" });
+        let set: DynamicObject = serde_json::from_value(set)?;
+        self.until("the API server asks us what to change", async || {
+            let made = self.kind::<api::slinky::NodeSet>().create(&params, &set).await.ok();
+            Ok(made.filter(|made| made.data["spec"]["updateStrategy"]["type"] == "RollingUpdate"))
         })
         .await?;
         Ok(())
