@@ -3,6 +3,19 @@
 //!
 //! Without the feature `server` only the core is left, which does no I/O and knows no clock.
 
+pub mod core;
+pub mod facts;
+pub mod filter;
 pub mod index;
+pub mod ledger;
 pub mod map;
 pub mod names;
+pub mod nodes;
+pub mod quantity;
+pub mod queue;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "server")]
+pub mod view;
