@@ -15,6 +15,8 @@ pub mod quantity;
 pub mod queue;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
+pub mod status;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "server")]
