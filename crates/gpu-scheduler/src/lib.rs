@@ -3,6 +3,12 @@
 //!
 //! Without the feature `server` only the core is left, which does no I/O and knows no clock.
 
+#[cfg(feature = "server")]
+pub mod certs;
+#[cfg(feature = "server")]
+pub mod check;
 pub mod index;
 pub mod map;
 pub mod names;
+#[cfg(feature = "server")]
+pub mod webhook;
