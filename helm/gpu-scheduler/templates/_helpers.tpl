@@ -69,6 +69,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- define "gpu-scheduler.env" -}}
 - name: SCHEDULER_NAME
   value: {{ .Values.scheduler.name | quote }}
+- name: LEADER_ELECTION_ID
+  value: {{ include "gpu-scheduler.fullname" . }}
 - name: OPERATOR_NAMESPACE
   valueFrom:
     fieldRef:

@@ -115,16 +115,16 @@ fn gpu_uuid(text: &str) -> Result<Box<str>, ()> {
     if hexadecimal && lengths.eq([8, 4, 4, 4, 12]) { Ok(text.to_ascii_lowercase().into()) } else { Err(()) }
 }
 
+fn small_number(part: Option<&str>) -> Result<&str, ()> {
+    part.filter(|part| (1..=3).contains(&part.len()) && part.bytes().all(|c| c.is_ascii_digit())).ok_or(())
+}
+
 /// `<uuid>`, or `GPU-<uuid>/<gi>/<ci>` as drivers before R470 had it.
 fn mig(text: &str) -> Result<Box<str>, ()> {
     let Some(old) = text.strip_prefix("GPU-") else { return gpu_uuid(text) };
     let mut parts = old.split('/');
     let uuid = gpu_uuid(parts.next().unwrap_or_default())?;
-    let number = |part: Option<&str>| {
-        part.filter(|part| (1..=3).contains(&part.len()) && part.bytes().all(|c| c.is_ascii_digit()))
-            .ok_or(())
-    };
-    let (gi, ci) = (number(parts.next())?, number(parts.next())?);
+    let (gi, ci) = (small_number(parts.next())?, small_number(parts.next())?);
     if parts.next().is_some() {
         return Err(());
     }
