@@ -7,8 +7,21 @@
 pub mod certs;
 #[cfg(feature = "server")]
 pub mod check;
+pub mod core;
+pub mod facts;
+pub mod filter;
 pub mod index;
+pub mod ledger;
 pub mod map;
 pub mod names;
+pub mod nodes;
+pub mod quantity;
+pub mod queue;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "server")]
+pub mod view;
 #[cfg(feature = "server")]
 pub mod webhook;
