@@ -17,8 +17,6 @@ pub mod names;
 pub mod nodes;
 pub mod quantity;
 pub mod queue;
-#[cfg(feature = "server")]
-pub mod server;
 #[cfg(test)]
 mod testing;
 #[cfg(feature = "server")]

@@ -1,4 +1,4 @@
-//! The mutating webhook: the patch that gives every container its variables. Applied twice it changes nothing more.
+//! The mutating webhook: checks a new pod, and gives every container its variables. Applied twice the patch changes nothing more.
 
 use engine::admission::{Decision, Request};
 use json_patch::jsonptr::PointerBuf;
@@ -8,8 +8,10 @@ use serde_json::Value;
 use super::Config;
 use super::env::{Existing, Wanted, wanted};
 use super::shape::Shape;
+use super::verdict::validate;
 
-/// Gives the containers of a pod of ours their variables. Whether the map is right is [`super::validate`]'s business.
+/// Checks a new pod of ours, and gives its containers their variables. Both in one answer: a second question about each pod would cost
+/// the API server as much as the first. It is asked again when others changed the pod after us.
 pub fn mutate(config: &Config, request: &Request) -> Decision {
     let Some(pod) = request.object.as_ref().filter(|_| request.kind.kind == "Pod") else {
         return Decision::allow();
@@ -18,6 +20,10 @@ pub fn mutate(config: &Config, request: &Request) -> Decision {
     if shape.scheduler() != config.scheduler || shape.map().is_none() {
         return Decision::allow();
     }
+    let verdict = validate(config, request);
+    if verdict.denial().is_some() {
+        return verdict;
+    }
     let wanted = wanted(config, &shape, Some(pod));
     let mut patch = Vec::new();
     let mut kept = Vec::new();
@@ -25,7 +31,8 @@ pub fn mutate(config: &Config, request: &Request) -> Decision {
         let at = Place { list, place };
         inject(config.existing, &wanted, container, &at, &mut patch, &mut kept);
     }
-    kept.into_iter().fold(Decision::patch(Patch(patch)), Decision::warn)
+    let warnings = verdict.warnings().iter().cloned().chain(kept);
+    warnings.fold(Decision::patch(Patch(patch)), Decision::warn)
 }
 
 /// A container of the pod.
@@ -79,7 +86,7 @@ fn inject(
                     kept.push(format!("container {name:?} keeps its own {}", one.name));
                 }
             }
-            // Refused when it is validated, with the reason.
+            // Refused already, with the reason; or ours.
             (Existing::Deny, _) => {}
         }
     }

@@ -25,9 +25,9 @@ pub use rules::{Rule, Rules, RulesError};
 pub use run::{Options, WebhookError, run};
 pub use verdict::validate;
 
-/// Where pods get their variables; the original's path.
+/// Where new pods of ours are checked and get their variables; the original's path.
 pub const MUTATE: &str = "/mutate";
-/// Where pods and templates are checked.
+/// Where changes of pods, templates, and pods that are not quite ours are checked.
 pub const VALIDATE: &str = "/validate";
 
 /// What the webhook decides by.

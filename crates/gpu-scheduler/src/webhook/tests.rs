@@ -93,7 +93,9 @@ fn mutated(config: &Config, pod: &Value) -> Value {
 }
 
 fn patch(config: &Config, pod: &Value) -> Option<json_patch::Patch> {
-    mutate(config, &request(pod, None)).into_patch()
+    let decision = mutate(config, &request(pod, None));
+    assert_eq!(decision.denial(), None);
+    decision.into_patch()
 }
 
 fn env<'a>(pod: &'a Value, list: &str, container: usize, name: &str) -> Vec<&'a Value> {
@@ -193,10 +195,12 @@ fn overridden_kept_or_denied(own: &Value) {
         env(&kept, "containers", 0, "CUDA_VISIBLE_DEVICES"),
         env(&pod, "containers", 0, "CUDA_VISIBLE_DEVICES")
     );
-    assert!(mutate(&keep, &request(&pod, None)).warnings()[0].contains("\"worker\" keeps its own CUDA_"));
+    let warnings = mutate(&keep, &request(&pod, None)).warnings().to_vec();
+    assert!(warnings[0].contains("\"worker\" keeps its own CUDA_"), "{warnings:?}");
 
     let deny = Config { existing: Existing::Deny, ..config() };
-    let message = denied(&deny, &mutated(&deny, &pod), None);
+    let refused = mutate(&deny, &request(&pod, None));
+    let (_, message) = refused.denial().unwrap();
     assert!(message.contains("spec.containers[0].env[") && message.contains("CUDA_VISIBLE_DEVICES"), "{message}");
     assert!(allowed(&deny, &mutated(&deny, &self::pod()), None).is_empty(), "what we set ourselves passes");
 }
@@ -264,6 +268,9 @@ fn a_bad_map_is_refused_with_line_and_column_on_pods_and_templates() {
 }
 
 fn refused_with_line_and_column(map: &str, place: &str) {
+    let bad = annotated(pod(), "gpu-scheduling-map", map);
+    let refused = mutate(&config(), &request(&bad, None));
+    assert!(refused.denial().is_some_and(|(code, message)| code == 422 && message.contains(place)), "{refused:?}");
     for object in [pod(), stateful_set(1), job(1, 1)] {
         let message = denied(&config(), &annotated(object, "gpu-scheduling-map", map), None);
         assert!(message.contains("metadata.annotations[gpu-scheduling-map]: line"), "{message}");

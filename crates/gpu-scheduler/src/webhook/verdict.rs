@@ -1,4 +1,4 @@
-//! The validating webhook: everything that is wrong, told when the object is sent.
+//! Everything that is wrong, told when the object is sent.
 
 use engine::admission::{Decision, Request};
 use kube::core::DynamicObject;
