@@ -123,7 +123,8 @@ fn names(order: &Order) -> Vec<String> {
 fn manifest(order: &Order, issued: &Issued) -> Result<String, serde_json::Error> {
     let Order { service, namespace, .. } = order;
     let bytes = |text: &str| ByteString(text.as_bytes().to_vec());
-    let labels = json!({ "app.kubernetes.io/name": "gpu-scheduler", "app.kubernetes.io/part-of": "soperator" });
+    let labels =
+        json!({ "app.kubernetes.io/name": "gpu-scheduler", "app.kubernetes.io/part-of": "soperator" });
     let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
     let secret = json!({
         "apiVersion": "v1",
@@ -201,14 +202,19 @@ mod tests {
     fn what_cannot_be_done_is_told_and_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let order = order(dir.path());
-        assert!(matches!(write(&Order { days: 0, ..order.clone() }, Timestamp::now()), Err(CertsError::NoTime)));
+        assert!(matches!(
+            write(&Order { days: 0, ..order.clone() }, Timestamp::now()),
+            Err(CertsError::NoTime)
+        ));
         fs::create_dir(&order.folder).unwrap();
         fs::write(order.folder.join(AUTHORITIES), "mine").unwrap();
         let error = write(&order, Timestamp::now()).unwrap_err().to_string();
         assert!(error.contains("ca.crt") && error.contains("move it away"), "{error}");
         assert!(!order.folder.join(SECRET).exists());
         let bad = Order { service: "no name".into(), folder: dir.path().join("other"), ..order };
-        assert!(matches!(write(&bad, Timestamp::now()), Err(CertsError::Name(name, "Service")) if name == "no name"));
+        assert!(
+            matches!(write(&bad, Timestamp::now()), Err(CertsError::Name(name, "Service")) if name == "no name")
+        );
         assert!(!bad.folder.exists());
     }
 }

@@ -124,7 +124,10 @@ mod tests {
         object["spec"]["nodeName"] = "n".into();
         object["status"]["phase"] = "Running".into();
         let view: PodView = serde_json::from_value(object).unwrap();
-        assert_eq!((view.facts.ask.is_none(), view.facts.told.is_none(), view.facts.phase), (true, true, Phase::Live));
+        assert_eq!(
+            (view.facts.ask.is_none(), view.facts.told.is_none(), view.facts.phase),
+            (true, true, Phase::Live)
+        );
         assert_eq!(view.facts.node.as_deref(), Some("n"));
     }
 

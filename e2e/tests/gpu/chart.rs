@@ -116,8 +116,9 @@ impl Chart {
 
     /// How long the certificate that is served lasts.
     fn days_left(&self) -> Result<i64> {
-        let path =
-            format!("/api/v1/namespaces/{NAMESPACE}/services/gpu-scheduler-metrics:webhook-metrics/proxy/metrics");
+        let path = format!(
+            "/api/v1/namespaces/{NAMESPACE}/services/gpu-scheduler-metrics:webhook-metrics/proxy/metrics"
+        );
         let metrics = self.kubectl().run(&["get", "--raw", &path])?;
         let name = "admission_certificate_expiry_timestamp_seconds ";
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)).context("no such metric")?;
@@ -149,7 +150,17 @@ impl Chart {
         let kubectl = self.kubectl();
         let selector = "app.kubernetes.io/name=gpu-scheduler";
         let pods = kubectl.run(&["get", "pods", "--all-namespaces", "--output", "wide"]).unwrap_or_default();
-        let logs = ["logs", "--namespace", NAMESPACE, "--selector", selector, "--all-containers", "--prefix", "--tail", "40"];
+        let logs = [
+            "logs",
+            "--namespace",
+            NAMESPACE,
+            "--selector",
+            selector,
+            "--all-containers",
+            "--prefix",
+            "--tail",
+            "40",
+        ];
         let logs = kubectl.run(&logs).unwrap_or_else(|error| format!("{error:#}"));
         let ours: Vec<&str> = pods.lines().filter(|line| line.contains("gpu")).collect();
         format!("{}\n{logs}", ours.join("\n"))

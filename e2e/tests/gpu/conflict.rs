@@ -18,7 +18,14 @@ pub(crate) fn a_second_pod_waits_for_the_device(kubectl: &Kubectl<'_>) -> Result
         })
         .with_context(|| kubectl.run(&["describe", "pod", "second-0"]).unwrap_or_default())?;
     kubectl.wait_until("an event says so too", || {
-        let events = ["get", "events", "--field-selector", "involvedObject.name=second-0", "--output", "jsonpath={.items[*].reason}"];
+        let events = [
+            "get",
+            "events",
+            "--field-selector",
+            "involvedObject.name=second-0",
+            "--output",
+            "jsonpath={.items[*].reason}",
+        ];
         Ok(kubectl.run(&events)?.contains("FailedScheduling"))
     })?;
     kubectl.run(&["delete", "statefulset", "gpu-workload", "--wait=false"])?;

@@ -38,7 +38,10 @@ impl Load {
             ensure!(failures.is_empty(), "{} creates failed, the first by: {}", failures.len(), failures[0]);
             created += count;
         }
-        println!("{created} creates in {:.1} s while the certificate changed; none failed", self.begun.elapsed().as_secs_f64());
+        println!(
+            "{created} creates in {:.1} s while the certificate changed; none failed",
+            self.begun.elapsed().as_secs_f64()
+        );
         ensure!(created >= 50, "{created} creates are no load");
         Ok(())
     }
@@ -59,7 +62,8 @@ async fn create(pods: Api<Pod>, number: u32, stop: Arc<AtomicBool>) -> (usize, V
         match outcome {
             Ok(pod) => {
                 let containers = pod.spec.map(|spec| spec.containers).unwrap_or_default();
-                let names = containers.iter().flat_map(|one| one.env.iter().flatten()).map(|one| one.name.as_str());
+                let names =
+                    containers.iter().flat_map(|one| one.env.iter().flatten()).map(|one| one.name.as_str());
                 if names.into_iter().any(|name| name == "CUDA_VISIBLE_DEVICES") {
                     created += 1;
                 } else {

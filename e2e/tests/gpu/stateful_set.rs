@@ -34,8 +34,11 @@ pub(crate) fn manifest(name: &str, replicas: u32, map: &str) -> Result<Value> {
 
 pub(crate) fn lands_as_mapped(kubectl: &Kubectl<'_>) -> Result<()> {
     kubectl.apply(&manifest("gpu-workload", 3, MAP)?.to_string())?;
-    let expected =
-        [("gpu-workload-0", "node-1", "0,1"), ("gpu-workload-1", "node-2", "2"), ("gpu-workload-2", "node-2", "0,1,3")];
+    let expected = [
+        ("gpu-workload-0", "node-1", "0,1"),
+        ("gpu-workload-1", "node-2", "2"),
+        ("gpu-workload-2", "node-2", "0,1,3"),
+    ];
     kubectl.wait_ready(&expected.map(|(pod, ..)| pod))?;
     for (pod, node, devices) in expected {
         let found = kubectl.run(&["get", "pod", pod, "--output", "jsonpath={.spec.nodeName}"])?;
@@ -61,7 +64,10 @@ pub(crate) fn is_refused_with_line_and_column(kubectl: &Kubectl<'_>) -> Result<(
             }
         }
     };
-    refused("0=node-1:0\nx=node-2:1\n", &["spec.template.metadata.annotations[gpu-scheduling-map]", "line 2, column 1"])?;
+    refused(
+        "0=node-1:0\nx=node-2:1\n",
+        &["spec.template.metadata.annotations[gpu-scheduling-map]", "line 2, column 1"],
+    )?;
     refused("0=node-1:0;1=node-2:1", &["line 1, column 11"])?;
     refused("1=node-1:7", &["spec.replicas", "no line for 0"])?;
     // What the scheduler decided is nobody else's to write, and what it decided by stays.
@@ -75,7 +81,9 @@ pub(crate) fn is_refused_with_line_and_column(kubectl: &Kubectl<'_>) -> Result<(
 
 /// The pods of the check chart see what they were promised, and fail where nobody promised anything.
 pub(crate) fn is_checked_from_inside(chart: &Chart, kubectl: &Kubectl<'_>) -> Result<()> {
-    let line = |index: u32, field: &str, value: &str| format!("gpuScheduling.schedulingMap[{index}].{field}={value}");
+    let line = |index: u32, field: &str, value: &str| {
+        format!("gpuScheduling.schedulingMap[{index}].{field}={value}")
+    };
     let map = [
         line(0, "podIndex", "0"),
         line(0, "nodeName", "node-1"),

@@ -49,7 +49,11 @@ async fn main() -> Result<()> {
     let ratio = creates(&place, &args).await?;
     let late = open_loop(&place, &args).await?;
     closed_loop(&place).await?;
-    ensure!(ratio >= LEAST_RATIO, "over its limit: creates through the webhook are {:.1} % of those without", 100.0 * ratio);
+    ensure!(
+        ratio >= LEAST_RATIO,
+        "over its limit: creates through the webhook are {:.1} % of those without",
+        100.0 * ratio
+    );
     ensure!(late < P99, "over its limit: p99 is {late:?}");
     Ok(())
 }
@@ -59,11 +63,15 @@ async fn creates(place: &Place, args: &Args) -> Result<f64> {
     let (mut with, mut without) = (Vec::new(), Vec::new());
     // The first round warms everything up.
     for round in 0..=args.rounds {
-        let rates = [round_of(place, args.pods, false, round).await?, round_of(place, args.pods, true, round).await?];
+        let rates =
+            [round_of(place, args.pods, false, round).await?, round_of(place, args.pods, true, round).await?];
         if round > 0 {
             without.push(rates[0]);
             with.push(rates[1]);
-            println!("round {round}: {:.0} creates/s without the webhook, {:.0} through it", rates[0], rates[1]);
+            println!(
+                "round {round}: {:.0} creates/s without the webhook, {:.0} through it",
+                rates[0], rates[1]
+            );
         }
     }
     let ratio = median(&mut with) / median(&mut without);
@@ -85,7 +93,11 @@ async fn round_of(place: &Place, count: usize, asked: bool, round: usize) -> Res
     let made = stream::iter(0..count)
         .map(|number| {
             let api = api.clone();
-            async move { api.create(&PostParams::default(), &pod(&format!("p{round}-{number}"))?).await.map_err(anyhow::Error::from) }
+            async move {
+                api.create(&PostParams::default(), &pod(&format!("p{round}-{number}"))?)
+                    .await
+                    .map_err(anyhow::Error::from)
+            }
         })
         .buffer_unordered(IN_FLIGHT)
         .collect::<Vec<_>>()
@@ -93,7 +105,11 @@ async fn round_of(place: &Place, count: usize, asked: bool, round: usize) -> Res
     let took = begun.elapsed();
     for outcome in made {
         let spec = outcome?.spec.unwrap_or_default();
-        let injected = spec.containers.iter().flat_map(|one| one.env.iter().flatten()).any(|one| one.name == "CUDA_VISIBLE_DEVICES");
+        let injected = spec
+            .containers
+            .iter()
+            .flat_map(|one| one.env.iter().flatten())
+            .any(|one| one.name == "CUDA_VISIBLE_DEVICES");
         ensure!(injected == asked, "the webhook was {}asked", if injected { "" } else { "not " });
     }
     place.empty(namespace).await?;

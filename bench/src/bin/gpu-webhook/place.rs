@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
@@ -148,7 +150,8 @@ async fn register(namespace: &Namespace, address: SocketAddr) -> Result<()> {
 /// A pod of the size that workloads have, with a map of eight lines.
 fn manifest(name: &str) -> Value {
     let map: String = (0..8).map(|index| format!("{index}=gpu-node-{index}:0,1,2,3\n")).collect();
-    let env: Vec<Value> = (0..10).map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": "x".repeat(20) })).collect();
+    let env: Vec<Value> =
+        (0..10).map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": "x".repeat(20) })).collect();
     json!({
         "metadata": {
             "name": name,

@@ -53,13 +53,18 @@ impl Connection {
             ensure!(self.stream.read_buf(&mut self.read).await? > 0, "the webhook hung up");
             let Some(end) = self.read.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
             let head = std::str::from_utf8(&self.read[..end])?.to_ascii_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).context("a length")?;
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("content-length:")).context("a length")?;
             if self.read.len() < end + 4 + length.trim().parse::<usize>()? {
                 continue;
             }
             let body = &self.read[end + 4..];
             ensure!(head.starts_with("http/1.1 200"), "{head}");
-            ensure!(body.windows(11).any(|part| part == b"\"JSONPatch\""), "{}", String::from_utf8_lossy(body));
+            ensure!(
+                body.windows(11).any(|part| part == b"\"JSONPatch\""),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
             return Ok(());
         }
     }

@@ -55,7 +55,8 @@ mod tests {
         let policy = Policy { names, authority_lifetime: 10 * day, serving_lifetime: 10 * day };
         let now = Timestamp::now();
         let first = issue(&policy, None, now).unwrap();
-        let certificate = |issued: &Issued| Certificate::all(issued.certificate.as_bytes()).unwrap().remove(0);
+        let certificate =
+            |issued: &Issued| Certificate::all(issued.certificate.as_bytes()).unwrap().remove(0);
         let second = issue(&policy, Some(&first.authorities), now + 5 * day).unwrap();
         let both = Bundle::parse(second.authorities.as_bytes()).unwrap();
         assert_eq!(both.ders().len(), 2);

@@ -45,7 +45,8 @@ fn json(service: &str, well: &str, report: &Report) -> Response {
         (StatusCode::OK, serde_json::json!({ "status": well, "service": service }))
     } else {
         let reason = report.text(well, false);
-        let body = serde_json::json!({ "status": format!("not {well}"), "service": service, "reason": reason });
+        let body =
+            serde_json::json!({ "status": format!("not {well}"), "service": service, "reason": reason });
         (StatusCode::SERVICE_UNAVAILABLE, body)
     };
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()

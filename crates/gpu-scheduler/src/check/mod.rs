@@ -8,9 +8,7 @@ mod gpus;
 mod run;
 
 use crate::map::Device;
-use crate::names::{
-    CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, DEVICES, NVIDIA_VISIBLE_DEVICES, PCI_BUS_ID,
-};
+use crate::names::{CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, DEVICES, NVIDIA_VISIBLE_DEVICES, PCI_BUS_ID};
 pub use gpus::Gpu;
 pub use run::{CheckError, Options, Places, run};
 
@@ -77,7 +75,9 @@ pub fn differences(promise: Option<&str>, sight: &Sight) -> Vec<String> {
     let numbered = devices.iter().any(|device| matches!(device, Device::Index(_)));
     if numbered && !mounted && sight.order.as_deref() != Some(PCI_BUS_ID) {
         let seen = sight.order.as_deref().unwrap_or("not set");
-        found.push(format!("{CUDA_DEVICE_ORDER} is {seen}: the numbers can mean other cards than those of nvidia-smi"));
+        found.push(format!(
+            "{CUDA_DEVICE_ORDER} is {seen}: the numbers can mean other cards than those of nvidia-smi"
+        ));
     }
     if let Some(gpus) = &sight.gpus {
         found.extend(gpus::differences(&devices, gpus, mounted));
@@ -119,7 +119,8 @@ mod tests {
         assert!(differences(Some("1"), &seen).is_empty());
         let seen = Sight { gpus: Some(vec![gpu(UUID)]), order: None, ..sight(Some(UUID)) };
         assert!(differences(Some(UUID), &seen).is_empty());
-        let mounted = Sight { nvidia: Some("2,3".into()), gpus: Some(vec![gpu("a"), gpu("b")]), ..sight(None) };
+        let mounted =
+            Sight { nvidia: Some("2,3".into()), gpus: Some(vec![gpu("a"), gpu("b")]), ..sight(None) };
         assert!(differences(Some("2,3"), &mounted).is_empty());
         let all = Sight { nvidia: Some("all".into()), ..sight(Some("0")) };
         assert!(differences(Some("0"), &all).is_empty(), "the runtime mounts all, and CUDA sees the one");

@@ -105,11 +105,8 @@ mod tests {
     use super::*;
 
     fn options(dir: &std::path::Path) -> Options {
-        let places = Places {
-            annotations: dir.join("annotations"),
-            proc: dir.join("proc"),
-            dev: dir.join("dev"),
-        };
+        let places =
+            Places { annotations: dir.join("annotations"), proc: dir.join("proc"), dev: dir.join("dev") };
         Options { places, interval: None }
     }
 

@@ -40,7 +40,13 @@ fn matches(toleration: &Toleration, taint: &Taint) -> bool {
     };
     let number = |text: &str| text.parse::<i64>().ok();
     let compared = |smaller: bool| match (number(&taint.value), number(&toleration.value)) {
-        (Some(taint), Some(limit)) => if smaller { taint < limit } else { taint > limit },
+        (Some(taint), Some(limit)) => {
+            if smaller {
+                taint < limit
+            } else {
+                taint > limit
+            }
+        }
         _ => false,
     };
     let compares = match toleration.operator {

@@ -6,9 +6,7 @@ use super::Config;
 use super::shape::{Shape, clues_of};
 use crate::index;
 use crate::map::{Map, Mode, Naming};
-use crate::names::{
-    CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, DEVICES, NVIDIA_VISIBLE_DEVICES, PCI_BUS_ID,
-};
+use crate::names::{CUDA_DEVICE_ORDER, CUDA_VISIBLE_DEVICES, DEVICES, NVIDIA_VISIBLE_DEVICES, PCI_BUS_ID};
 use kube::core::DynamicObject;
 
 /// What becomes of a variable that a container already has.
@@ -78,9 +76,10 @@ pub(super) fn wanted(config: &Config, shape: &Shape<'_>, pod: Option<&DynamicObj
             // The runtime mounts the devices and numbers them anew from 0, so the node's indices would hide them again. Uuids stay.
             let numbered = map.is_empty()
                 || map.entries().any(|(_, entry)| {
-                    entry.claims.iter().any(|claim| {
-                        matches!(claim.device.naming(), Naming::Index | Naming::Opaque)
-                    })
+                    entry
+                        .claims
+                        .iter()
+                        .any(|claim| matches!(claim.device.naming(), Naming::Index | Naming::Opaque))
                 });
             let cuda = if numbered {
                 Wanted { name: CUDA_VISIBLE_DEVICES, entry: None }
@@ -93,12 +92,7 @@ pub(super) fn wanted(config: &Config, shape: &Shape<'_>, pod: Option<&DynamicObj
 }
 
 /// The devices of this very pod, in compat mode and where its index is known; as they stand in the map.
-fn literal(
-    config: &Config,
-    shape: &Shape<'_>,
-    pod: Option<&DynamicObject>,
-    map: &Map,
-) -> Option<String> {
+fn literal(config: &Config, shape: &Shape<'_>, pod: Option<&DynamicObject>, map: &Map) -> Option<String> {
     if config.mode != Mode::Compat {
         return None;
     }

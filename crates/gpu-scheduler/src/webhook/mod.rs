@@ -62,9 +62,11 @@ impl Config {
 pub fn webhooks(config: Config, on_failure: OnFailure) -> Webhooks {
     let config = Arc::new(config);
     let of_mutate = Arc::clone(&config);
-    Webhooks::new()
-        .on(MUTATE, on_failure, move |request| mutate(&of_mutate, request))
-        .on(VALIDATE, on_failure, move |request| validate(&config, request))
+    Webhooks::new().on(MUTATE, on_failure, move |request| mutate(&of_mutate, request)).on(
+        VALIDATE,
+        on_failure,
+        move |request| validate(&config, request),
+    )
 }
 
 #[cfg(test)]

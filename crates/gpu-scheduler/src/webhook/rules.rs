@@ -86,12 +86,10 @@ impl Rules {
             let (node, nodes) = (&entry.node, nodes.join(", "));
             return Some(format!("namespace {namespace:?} may not name node {node:?}; it may name {nodes}"));
         }
-        let allowed = |device: &str| {
-            of_node.iter().any(|rule| rule.devices.is_empty() || any(&rule.devices, device))
-        };
+        let allowed =
+            |device: &str| of_node.iter().any(|rule| rule.devices.is_empty() || any(&rule.devices, device));
         let device = entry.claims.iter().map(|claim| claim.device.to_string()).find(|one| !allowed(one))?;
-        let devices: Vec<&str> =
-            of_node.iter().flat_map(|rule| &rule.devices).map(String::as_str).collect();
+        let devices: Vec<&str> = of_node.iter().flat_map(|rule| &rule.devices).map(String::as_str).collect();
         Some(format!(
             "namespace {namespace:?} may not name device {device} of node {:?}; it may name {}",
             entry.node,
@@ -151,10 +149,7 @@ rules:
         let text = refusal(RULES, "team-a", "0=gpu-2:0").unwrap();
         assert_eq!(text, "namespace \"team-a\" may not name node \"gpu-2\"; it may name gpu-1, a*z, gpu-1");
         let text = refusal(RULES, "lab-1", "0=gpu-1:0,7").unwrap();
-        assert_eq!(
-            text,
-            "namespace \"lab-1\" may not name device 7 of node \"gpu-1\"; it may name 0, 1"
-        );
+        assert_eq!(text, "namespace \"lab-1\" may not name device 7 of node \"gpu-1\"; it may name 0, 1");
         assert!(refusal(RULES, "team-a", "0=a:0").is_some(), "one a is not a and z");
     }
 

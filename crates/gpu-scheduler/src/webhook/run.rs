@@ -69,7 +69,11 @@ async fn serve(settings: &Settings, options: Options) -> Result<(), WebhookError
     let stop = stop_signals()?;
     let log_level = logging::start(&settings.logging)?;
     settings.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), scheduler = options.config.scheduler, "webhook starts");
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        scheduler = options.config.scheduler,
+        "webhook starts"
+    );
 
     let (calls, reviews) = (CallMetrics::default(), AdmissionMetrics::default());
     let mut registry = Registry::default();
@@ -77,8 +81,11 @@ async fn serve(settings: &Settings, options: Options) -> Result<(), WebhookError
     reviews.register(&mut registry);
     let cluster = Cluster::find().await?;
     let watches = client::Watches::default();
-    let client =
-        cluster.connect(client::Options { metrics: calls, watches: watches.clone(), ..client::Options::default() })?;
+    let client = cluster.connect(client::Options {
+        metrics: calls,
+        watches: watches.clone(),
+        ..client::Options::default()
+    })?;
 
     let checks = Checks::default();
     checks.watches(&watches);

@@ -145,9 +145,17 @@ fn every_container_gets_both_variables_and_a_second_time_changes_nothing() {
         assert_eq!(env(&after, list, place, "CUDA_DEVICE_ORDER"), [&order]);
         assert!(env(&after, list, place, "NVIDIA_VISIBLE_DEVICES").is_empty());
     }
-    let names: Vec<&Value> =
-        after["spec"]["initContainers"][1]["env"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "A"], "in front, so that A can refer to it");
+    let names: Vec<&Value> = after["spec"]["initContainers"][1]["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["name"])
+        .collect();
+    assert_eq!(
+        names,
+        ["CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "A"],
+        "in front, so that A can refer to it"
+    );
     assert_eq!(patch(&config(), &after), None);
     // The API server fills in no apiVersion for some clients.
     let bare = with(after, "/spec/containers/0/env/1/valueFrom/fieldRef/apiVersion", Value::Null);
@@ -180,7 +188,10 @@ fn overridden_kept_or_denied(own: &Value) {
     let after = mutated(&config(), &pod);
     let found = env(&after, "containers", 0, "CUDA_VISIBLE_DEVICES");
     assert_eq!(found.len(), 1, "the last of several would win: {found:?}");
-    assert_eq!(found[0]["valueFrom"]["fieldRef"]["fieldPath"], "metadata.annotations['gpu-scheduling-devices']");
+    assert_eq!(
+        found[0]["valueFrom"]["fieldRef"]["fieldPath"],
+        "metadata.annotations['gpu-scheduling-devices']"
+    );
     assert_eq!(env(&after, "containers", 0, "CUDA_DEVICE_ORDER").len(), 1);
     for name in ["X", "Y"] {
         let count = own.as_array().unwrap().iter().filter(|one| one["name"] == name).count();
@@ -201,7 +212,10 @@ fn overridden_kept_or_denied(own: &Value) {
     let deny = Config { existing: Existing::Deny, ..config() };
     let refused = mutate(&deny, &request(&pod, None));
     let (_, message) = refused.denial().unwrap();
-    assert!(message.contains("spec.containers[0].env[") && message.contains("CUDA_VISIBLE_DEVICES"), "{message}");
+    assert!(
+        message.contains("spec.containers[0].env[") && message.contains("CUDA_VISIBLE_DEVICES"),
+        "{message}"
+    );
     assert!(allowed(&deny, &mutated(&deny, &self::pod()), None).is_empty(), "what we set ourselves passes");
 }
 
@@ -241,7 +255,10 @@ fn the_runtime_mode_lets_the_runtime_mount_and_hides_nothing_by_numbers_that_cha
     let runtime = Config { devices: DeviceMode::Runtime, ..config() };
     let own = json!([{ "name": "CUDA_VISIBLE_DEVICES", "value": "2" }]);
     let after = mutated(&runtime, &with(pod(), "/spec/containers/0/env", own));
-    assert_eq!(env(&after, "containers", 0, "NVIDIA_VISIBLE_DEVICES"), [&late_bound("NVIDIA_VISIBLE_DEVICES")]);
+    assert_eq!(
+        env(&after, "containers", 0, "NVIDIA_VISIBLE_DEVICES"),
+        [&late_bound("NVIDIA_VISIBLE_DEVICES")]
+    );
     assert!(env(&after, "containers", 0, "CUDA_VISIBLE_DEVICES").is_empty());
     assert_eq!(patch(&runtime, &after), None);
     let by_uuid = annotated(pod(), "gpu-scheduling-map", &format!("1=node2:{UUID}"));
@@ -270,7 +287,10 @@ fn a_bad_map_is_refused_with_line_and_column_on_pods_and_templates() {
 fn refused_with_line_and_column(map: &str, place: &str) {
     let bad = annotated(pod(), "gpu-scheduling-map", map);
     let refused = mutate(&config(), &request(&bad, None));
-    assert!(refused.denial().is_some_and(|(code, message)| code == 422 && message.contains(place)), "{refused:?}");
+    assert!(
+        refused.denial().is_some_and(|(code, message)| code == 422 && message.contains(place)),
+        "{refused:?}"
+    );
     for object in [pod(), stateful_set(1), job(1, 1)] {
         let message = denied(&config(), &annotated(object, "gpu-scheduling-map", map), None);
         assert!(message.contains("metadata.annotations[gpu-scheduling-map]: line"), "{message}");
@@ -352,14 +372,29 @@ fn what_was_wrong_before_stays_possible() {
 fn constraints_that_are_not_supported_are_refused_and_wishes_are_told() {
     let term = json!([{ "topologyKey": "kubernetes.io/hostname", "labelSelector": {} }]);
     for (field, value, path) in [
-        ("affinity", json!({ "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term } }), "podAffinity"),
-        ("affinity", json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term } }), "podAntiAffinity"),
-        ("topologySpreadConstraints", json!([{ "whenUnsatisfiable": "DoNotSchedule" }]), "topologySpreadConstraints[0]"),
+        (
+            "affinity",
+            json!({ "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term } }),
+            "podAffinity",
+        ),
+        (
+            "affinity",
+            json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": term } }),
+            "podAntiAffinity",
+        ),
+        (
+            "topologySpreadConstraints",
+            json!([{ "whenUnsatisfiable": "DoNotSchedule" }]),
+            "topologySpreadConstraints[0]",
+        ),
         ("resourceClaims", json!([{ "name": "c" }]), "resourceClaims"),
         ("schedulingGroup", json!({ "podGroupName": "g" }), "schedulingGroup"),
     ] {
-        let message = denied(&config(), &with(pod(), &format!("/spec/{field}"), value.clone()), None);
+        let object = with(pod(), &format!("/spec/{field}"), value.clone());
+        let message = denied(&config(), &object, None);
         assert!(message.contains(path), "{message}");
+        let known = crate::facts::unsupported(&serde_json::from_value(object["spec"].clone()).unwrap());
+        assert_eq!(known.len(), 1, "where the webhook is off, the scheduler says the same of {field}");
         let set = with(stateful_set(1), &format!("/spec/template/spec/{field}"), value);
         assert!(denied(&config(), &set, None).starts_with("spec.template.spec."));
     }
@@ -450,7 +485,8 @@ fn a_gang_must_be_able_to_stand_together() {
     let gang = |object| annotated(object, "gpu-scheduling-gang", "true");
     let message = denied(&config(), &gang(stateful_set(3)), None);
     assert!(message.starts_with("spec.podManagementPolicy: "), "{message}");
-    let parallel = |replicas| with(gang(stateful_set(replicas)), "/spec/podManagementPolicy", json!("Parallel"));
+    let parallel =
+        |replicas| with(gang(stateful_set(replicas)), "/spec/podManagementPolicy", json!("Parallel"));
     assert!(allowed(&config(), &parallel(3), None).is_empty());
     assert!(denied(&config(), &parallel(2), None).starts_with("spec.replicas: "));
     assert!(allowed(&config(), &gang(job(3, 3)), None).is_empty());
@@ -462,7 +498,8 @@ fn a_gang_must_be_able_to_stand_together() {
 #[test]
 fn all_problems_are_told_at_once() {
     let bad = annotated(pod(), "gpu-scheduling-map", "x");
-    let bad = with(annotated(bad, "gpu-scheduling-devices", "0"), "/spec/resourceClaims", json!([{ "name": "c" }]));
+    let bad =
+        with(annotated(bad, "gpu-scheduling-devices", "0"), "/spec/resourceClaims", json!([{ "name": "c" }]));
     let message = denied(&config(), &bad, None);
     assert!(message.starts_with("3 problems:\n- "), "{message}");
 }

@@ -17,7 +17,8 @@ pub(super) fn check(shape: &Shape<'_>, problems: &mut Problems) {
     for kind in ["podAffinity", "podAntiAffinity"] {
         if some(&affinity[kind][REQUIRED]) {
             let path = shape.spec_path(&format!("affinity.{kind}.{REQUIRED}"));
-            problems.invalid(path, format!("the GPU scheduler does not look at other pods' labels; {WAY_OUT}"));
+            problems
+                .invalid(path, format!("the GPU scheduler does not look at other pods' labels; {WAY_OUT}"));
         }
     }
     for kind in ["nodeAffinity", "podAffinity", "podAntiAffinity"] {
@@ -42,8 +43,12 @@ pub(super) fn check(shape: &Shape<'_>, problems: &mut Problems) {
     }
     for field in ["schedulingGroup", "workloadRef"] {
         if !shape.spec[field].is_null() {
-            let advice = "set the annotation gpu-scheduling-gang: \"true\" to place all pods of a map or none";
-            problems.invalid(shape.spec_path(field), format!("the GPU scheduler does not know pod groups; {advice}"));
+            let advice =
+                "set the annotation gpu-scheduling-gang: \"true\" to place all pods of a map or none";
+            problems.invalid(
+                shape.spec_path(field),
+                format!("the GPU scheduler does not know pod groups; {advice}"),
+            );
         }
     }
 }

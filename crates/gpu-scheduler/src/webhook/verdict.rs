@@ -35,7 +35,11 @@ pub fn validate(config: &Config, request: &Request) -> Decision {
             frozen::check(config, object, old, &mut problems);
             let changes = problems.into_vec();
             // Of a pod that has its place nothing is asked any more.
-            if changes.is_empty() && !is_bound(object) { fresh(config, kind, namespace, object, Some(old)) } else { changes }
+            if changes.is_empty() && !is_bound(object) {
+                fresh(config, kind, namespace, object, Some(old))
+            } else {
+                changes
+            }
         }
         _ => fresh(config, kind, namespace, object, old),
     };

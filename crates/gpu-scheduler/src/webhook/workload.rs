@@ -153,14 +153,19 @@ impl Pods<'_> {
         }
         if self.is_gang() {
             let path = self.shape.annotation_path(GANG);
-            self.problems.invalid(path, "all pods of this template have the same index, so they are no gang; remove it");
+            self.problems.invalid(
+                path,
+                "all pods of this template have the same index, so they are no gang; remove it",
+            );
         }
         if count > 1 {
-            let text = format!("all {count} pods have the index {index}; those that find its devices taken wait");
+            let text =
+                format!("all {count} pods have the index {index}; those that find its devices taken wait");
             self.problems.warn(path, text);
         }
         if kind == Kind::Deployment && self.spec["strategy"]["type"] != "Recreate" {
-            let text = "an update waits for ever: the new pod needs the devices of the old one; set it to Recreate";
+            let text =
+                "an update waits for ever: the new pod needs the devices of the old one; set it to Recreate";
             self.problems.warn(format!("{}.strategy.type", self.path), text);
         }
     }

@@ -23,8 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut impl Write) -> Result<(), Error> {
-    let places =
-        Places { annotations: args.annotations.clone(), proc: "/proc".into(), dev: "/dev".into() };
+    let places = Places { annotations: args.annotations.clone(), proc: "/proc".into(), dev: "/dev".into() };
     let interval = (!args.once).then_some(Duration::from_secs(args.interval));
     let env = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     check::run(&Options { places, interval }, &env, out).map_err(|error| Error::Refused(error.to_string()))

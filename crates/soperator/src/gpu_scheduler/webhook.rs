@@ -79,8 +79,8 @@ impl Args {
         let rules = match &self.rules {
             None => Rules::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| Error::Unreadable(path.clone(), error))?;
+                let text =
+                    std::fs::read_to_string(path).map_err(|error| Error::Unreadable(path.clone(), error))?;
                 Rules::parse(&text).map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?
             }
         };
