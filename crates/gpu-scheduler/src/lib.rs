@@ -3,6 +3,10 @@
 //!
 //! Without the feature `server` only the core is left, which does no I/O and knows no clock.
 
+#[cfg(feature = "server")]
+pub mod certs;
+#[cfg(feature = "server")]
+pub mod check;
 pub mod core;
 pub mod facts;
 pub mod filter;
@@ -21,3 +25,5 @@ pub mod status;
 mod testing;
 #[cfg(feature = "server")]
 pub mod view;
+#[cfg(feature = "server")]
+pub mod webhook;

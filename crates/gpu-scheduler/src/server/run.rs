@@ -88,6 +88,7 @@ async fn operate(settings: &Settings, mut options: Options) -> Result<(), RunErr
         checks,
         metrics: Arc::new(registry),
         results: Results::default(),
+        service: Some("gpu-scheduler"),
         log_level: Some(log_level),
     };
     let server = Server::bind(settings, shown, Some(&fenced)).await?;
