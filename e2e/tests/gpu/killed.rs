@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use e2e::Kubectl;
+use e2e::{Kubectl, output_of, wait_until};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
+use rig::Rig;
 use serde_json::json;
 
-use crate::chart::{Chart, NAMESPACE};
+use crate::chart::NAMESPACE;
 use crate::fake_node::FakeNode;
 
 const NODE: &str = "gpu-fake";
@@ -18,7 +19,7 @@ const DEVICES: usize = 40;
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) async fn nothing_is_lost_or_given_twice(
-    _chart: &Chart,
+    rig: &Rig,
     client: Client,
     kubectl: &Kubectl<'_>,
 ) -> Result<()> {
@@ -28,12 +29,12 @@ pub(crate) async fn nothing_is_lost_or_given_twice(
     for number in 0..2 * DEVICES {
         pods.create(&PostParams::default(), &gated(number)?).await?;
     }
-    let (first, rest): (Vec<usize>, Vec<usize>) = (0..2 * DEVICES).partition(|number| number % 4 < 2);
-    open(&pods, &first).await?;
+    let gate = tokio::spawn(open(pods.clone()));
     until("some pods are bound", async || Ok(bound(&pods).await?.len() >= DEVICES / 8)).await?;
-    kill(client.clone()).await?;
+    kill(rig, kubectl)?;
     println!("killed when {} of {DEVICES} devices were given", bound(&pods).await?.len());
-    open(&pods, &rest).await?;
+    gate.await??;
+    until_restarted(kubectl)?;
 
     until("every device has an owner", async || Ok(owners(&bound(&pods).await?)?.len() == DEVICES)).await?;
     let given = bound(&pods).await?;
@@ -64,9 +65,10 @@ fn gated(number: usize) -> Result<Pod> {
     }))?)
 }
 
-async fn open(pods: &Api<Pod>, numbers: &[usize]) -> Result<()> {
+/// Lets one pod after the other go, so that there are always some to place.
+async fn open(pods: Api<Pod>) -> Result<()> {
     let patch = Patch::Merge(json!({ "spec": { "schedulingGates": null } }));
-    for number in numbers {
+    for number in 0..2 * DEVICES {
         pods.patch(&format!("drain-{number}"), &PatchParams::default(), &patch).await?;
     }
     Ok(())
@@ -101,14 +103,29 @@ async fn reasons(pods: &Api<Pod>) -> Result<usize> {
     Ok(waiting.count())
 }
 
-/// Ends the pod of the scheduler at once: the process gets no signal that it could act upon.
-async fn kill(client: Client) -> Result<()> {
-    let pods = Api::<Pod>::namespaced(client, NAMESPACE);
-    let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    for pod in pods.list(&ListParams::default().labels("app.kubernetes.io/name=gpu-scheduler")).await? {
-        pods.delete(&pod.name_any(), &now).await?;
-    }
+/// Something about the scheduler's pod.
+fn of_pod(kubectl: &Kubectl<'_>, path: &str) -> Result<String> {
+    let selector = "--selector=app.kubernetes.io/name=gpu-scheduler";
+    let output = format!("jsonpath={path}");
+    let found = kubectl.run(&["get", "pods", "--namespace", NAMESPACE, selector, "--output", &output])?;
+    Ok(found.trim().to_string())
+}
+
+/// Ends the process of the scheduler by SIGKILL, on which it can do nothing. The webhook beside it goes on.
+fn kill(rig: &Rig, kubectl: &Kubectl<'_>) -> Result<()> {
+    let node = of_pod(kubectl, "{.items[*].spec.nodeName}")?;
+    // The brackets keep the script from finding itself. A node of the rig sees no processes but its own.
+    let script = "for process in /proc/[0-9]*; do \
+                  if tr '\\0' ' ' <$process/cmdline 2>/dev/null | grep -q 'gpu-scheduler schedule[r] --'; \
+                  then kill -KILL ${process#/proc/} && echo killed; fi; done";
+    let printed = output_of(rig.exec(&node, "bash")?.args(["-c", script]), None)?;
+    ensure!(printed.trim() == "killed", "killed other than one process: {printed:?}");
     Ok(())
+}
+
+fn until_restarted(kubectl: &Kubectl<'_>) -> Result<()> {
+    let restarts = "{.items[*].status.containerStatuses[?(@.name==\"scheduler\")].restartCount}";
+    wait_until("the scheduler is started again", || Ok(of_pod(kubectl, restarts)? == "1"))
 }
 
 async fn until(what: &str, condition: impl AsyncFn() -> Result<bool>) -> Result<()> {

@@ -102,6 +102,6 @@ pub(crate) fn is_checked_from_inside(chart: &Chart, kubectl: &Kubectl<'_>) -> Re
         let state = "jsonpath={.status.containerStatuses[0]['state','lastState'].terminated.exitCode}";
         let code = kubectl.run(&["get", "pod", "bad-gpu-scheduler-check-0", "--output", state])?;
         let logs = kubectl.run(&["logs", "bad-gpu-scheduler-check-0"])?;
-        Ok(code.trim() == "1" && logs.contains("not bound by the GPU scheduler"))
+        Ok(code.starts_with('1') && logs.contains("not bound by the GPU scheduler"))
     })
 }
