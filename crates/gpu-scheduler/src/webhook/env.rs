@@ -64,7 +64,12 @@ impl Wanted {
 
 /// What the containers of a pod shall have. `pod` is the pod itself where it is known, and none for a template.
 pub(super) fn wanted(config: &Config, shape: &Shape<'_>, pod: Option<&DynamicObject>) -> Vec<Wanted> {
-    let map = Map::parse(shape.map().unwrap_or_default(), config.mode).unwrap_or_default();
+    // Nothing of the map is needed where the scheduler's word is taken for all devices.
+    let map = if config.mode == Mode::Compat || config.devices == DeviceMode::Runtime {
+        Map::parse(shape.map().unwrap_or_default(), config.mode).unwrap_or_default()
+    } else {
+        Map::default()
+    };
     let devices = |name| match literal(config, shape, pod, &map) {
         Some(value) => Wanted::literal(name, &value),
         None => Wanted::late_bound(name),
