@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -19,6 +19,16 @@ where
         None => Api::all(client.clone()),
     };
     let mut found = api.list(&ListParams::default().labels(labels)).await?.items;
+    found.sort_by_key(|object| Key::of(object));
+    Ok(found)
+}
+
+/// The objects without a namespace that have these labels, sorted by name.
+pub async fn list_global<K>(client: &Client, labels: &str) -> Result<Vec<K>, kube::Error>
+where
+    K: Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let mut found = Api::<K>::all(client.clone()).list(&ListParams::default().labels(labels)).await?.items;
     found.sort_by_key(|object| Key::of(object));
     Ok(found)
 }

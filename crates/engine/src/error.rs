@@ -61,6 +61,13 @@ pub const fn status_of(error: &kube::Error) -> Option<u16> {
     }
 }
 
+/// How long the API server asks us to wait before we try again, if it does.
+pub fn retry_after(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
 /// The word for an error of a call to the API server.
 pub fn category_of(error: &kube::Error) -> &'static str {
     match error {

@@ -4,6 +4,7 @@
 pub mod admission;
 pub mod apply;
 pub mod ask;
+pub mod binding;
 pub mod cache;
 pub mod client;
 pub mod condition;

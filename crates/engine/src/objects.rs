@@ -43,6 +43,17 @@ where
     Api::<K>::namespaced(client.clone(), &Key::of(object).namespace).create(&params, object).await
 }
 
+/// Makes an object of which nobody reads the answer, such as an event. One that is there already is an error (409).
+pub async fn post<K>(client: &Client, namespace: &str, object: &impl Serialize) -> Result<(), kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let url = K::url_path(&(), Some(namespace));
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let request = kube::core::Request::new(url).create(&PostParams::default(), body);
+    client.request::<serde::de::IgnoredAny>(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
+}
+
 /// Deletes exactly the object that was looked at: this uid, in this version. Whatever changed since then is a reason to
 /// look again, and an error (409). One that is gone is no error. Returns the version that this gave, if the object is still
 /// there for a while; it belongs into [`Cache::wrote`](crate::cache::Cache::wrote).

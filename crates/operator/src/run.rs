@@ -100,6 +100,7 @@ async fn operate(settings: &Settings) -> Result<(), RunError> {
         metrics: metrics.registry(),
         results: results.clone(),
         log_level: Some(log_level),
+        service: None,
     };
     let server = Server::bind(settings, shown, Some(&free)).await?;
     let admission = match admission_options(settings, metrics.admission.clone()) {

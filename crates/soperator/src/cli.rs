@@ -17,6 +17,7 @@ use crate::conf;
 use crate::config;
 use crate::crds;
 use crate::diff;
+use crate::gpu_scheduler;
 use crate::nodeset;
 use crate::render;
 use crate::role::Role;
@@ -34,8 +35,8 @@ const EXIT_NO_DIFF: u8 = 2;
 const EXIT_NOT_BUILT: u8 = 3;
 
 const AFTER_HELP: &str = "\
-Called by the name slurm_operator, soperatorchecks, sconfigcontroller, rebooter or exporter, the program \
-takes that role without a subcommand.
+Called by the name slurm_operator, soperatorchecks, sconfigcontroller, rebooter, exporter or gpu-scheduler, the \
+program takes that role without a subcommand.
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 the role is not part of this version.";
 
@@ -103,6 +104,9 @@ enum RoleCommand {
     /// Run the metrics exporter (not in this version)
     #[command(name = Role::Exporter.subcommand())]
     Exporter(NotBuilt),
+    /// Pin pods to nodes and GPUs: the scheduler, its webhook, and the programs around them
+    #[command(name = Role::GpuScheduler.subcommand())]
+    GpuScheduler(gpu_scheduler::Args),
 }
 
 /// The arguments of a role that this version does not contain.
@@ -235,7 +239,7 @@ impl From<io::Error> for Error {
 /// Does what `args` (with the name of the program first) ask for.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write) -> Result<(), Error> {
     match parse(args)? {
-        Command::Role(role) => run_role(&role),
+        Command::Role(role) => run_role(&role, out),
         Command::Version { output } => Ok(writeln!(out, "{}", version(output))?),
         Command::Crds(args) => crds::run(&args, out),
         Command::Validate(args) => validate::run(&args, &mut io::stdin(), out, &mut io::stderr()),
@@ -263,13 +267,14 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Erro
     Cli::try_parse_from(args).map(|cli| cli.command)
 }
 
-fn run_role(command: &RoleCommand) -> Result<(), Error> {
+fn run_role(command: &RoleCommand, out: &mut impl Write) -> Result<(), Error> {
     Err(Error::NotBuilt(match command {
         RoleCommand::Operator(flags) => return run_operator(flags),
         RoleCommand::SoperatorChecks(_) => Role::SoperatorChecks,
         RoleCommand::SconfigController(_) => Role::SconfigController,
         RoleCommand::Rebooter(_) => Role::Rebooter,
         RoleCommand::Exporter(_) => Role::Exporter,
+        RoleCommand::GpuScheduler(args) => return gpu_scheduler::run(args, out),
     }))
 }
 
@@ -302,7 +307,7 @@ mod tests {
     }
 
     fn is_not_built(role: &Role) -> bool {
-        *role != Role::Operator
+        !matches!(role, Role::Operator | Role::GpuScheduler)
     }
 
     fn not_built(words: &[&str]) -> Role {

@@ -8,6 +8,7 @@ mod config;
 mod crds;
 mod desired;
 mod diff;
+mod gpu_scheduler;
 mod nodeset;
 mod place;
 mod render;

@@ -23,12 +23,20 @@ pub(crate) enum Role {
     Rebooter,
     /// Serves Slurm metrics for Prometheus.
     Exporter,
+    /// Pins pods to devices; it has programs of its own below it.
+    GpuScheduler,
 }
 
 impl Role {
     /// Every role, in the order in which help lists them.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Operator, Self::SoperatorChecks, Self::SconfigController, Self::Rebooter, Self::Exporter];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Operator,
+        Self::SoperatorChecks,
+        Self::SconfigController,
+        Self::Rebooter,
+        Self::Exporter,
+        Self::GpuScheduler,
+    ];
 
     /// The name of the role as a subcommand: `soperator NAME`.
     pub(crate) const fn subcommand(self) -> &'static str {
@@ -38,6 +46,7 @@ impl Role {
             Self::SconfigController => "sconfigcontroller",
             Self::Rebooter => "rebooter",
             Self::Exporter => "exporter",
+            Self::GpuScheduler => "gpu-scheduler",
         }
     }
 
@@ -47,9 +56,11 @@ impl Role {
     pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::Operator => "slurm_operator",
-            Self::SoperatorChecks | Self::SconfigController | Self::Rebooter | Self::Exporter => {
-                self.subcommand()
-            }
+            Self::SoperatorChecks
+            | Self::SconfigController
+            | Self::Rebooter
+            | Self::Exporter
+            | Self::GpuScheduler => self.subcommand(),
         }
     }
 
@@ -58,6 +69,8 @@ impl Role {
         let name = self.subcommand();
         match self {
             Self::Operator => Profile::new(name, "slurm-operator").with_controllers(OPERATOR_CONTROLLERS),
+            // The names of its webhook, its Secret and its lease all follow from this one, as the chart has them.
+            Self::GpuScheduler => Profile::new(name, name),
             _ => Profile::new(name, name).without_leader_election().with_log_level(Level::Debug),
         }
     }
@@ -84,6 +97,7 @@ mod tests {
         assert_eq!(role("sconfigcontroller"), Some(Role::SconfigController));
         assert_eq!(role("rebooter"), Some(Role::Rebooter));
         assert_eq!(role("exporter"), Some(Role::Exporter));
+        assert_eq!(role("gpu-scheduler"), Some(Role::GpuScheduler));
     }
 
     #[test]

@@ -59,6 +59,27 @@ impl Decision {
         self
     }
 
+    /// The code and the message of a denial.
+    pub fn denial(&self) -> Option<(u16, &str)> {
+        match &self.verdict {
+            Verdict::Deny { code, message } => Some((*code, message)),
+            _ => None,
+        }
+    }
+
+    /// What the user is told beside.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The changes with which the object passes.
+    pub fn into_patch(self) -> Option<json_patch::Patch> {
+        match self.verdict {
+            Verdict::Patch(patch) => Some(patch),
+            _ => None,
+        }
+    }
+
     /// The word for metrics.
     pub(super) fn result(&self) -> &'static str {
         match self.verdict {

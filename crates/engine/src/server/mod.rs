@@ -49,6 +49,8 @@ pub struct Shown {
     pub results: Results,
     /// The level of logging, which can be changed.
     pub log_level: Option<LevelHandle>,
+    /// The name by which probes also answer as JSON at `/health` and `/ready`; none if they do not.
+    pub service: Option<&'static str>,
 }
 
 /// Why the server cannot start.
@@ -121,7 +123,7 @@ impl Server {
         };
         let plain = |listener, router| Endpoint { listener, router, tls: None };
         Ok(Self {
-            health: health.map(|listener| plain(listener, routes::health(shown.checks))),
+            health: health.map(|listener| plain(listener, routes::health(shown.checks, shown.service))),
             metrics,
             debug: debug.map(|listener| plain(listener, routes::debug(shown.results, shown.log_level))),
             stop,

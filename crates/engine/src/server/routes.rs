@@ -19,8 +19,8 @@ use crate::settings::level;
 pub(super) const METRICS: &str = "/metrics";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// `/livez`, `/readyz`, and `/healthz`, which is the old name of `/livez`.
-pub(super) fn health(checks: Checks) -> Router {
+/// `/livez`, `/readyz`, and `/healthz`, which is the old name of `/livez`. A `service` has `/health` and `/ready` too.
+pub(super) fn health(checks: Checks, service: Option<&'static str>) -> Router {
     let live = |name: &'static str| {
         get(async move |State(checks): State<Checks>, query: RawQuery| {
             report(name, &checks.run_live(), &query)
@@ -29,11 +29,27 @@ pub(super) fn health(checks: Checks) -> Router {
     let ready = get(async |State(checks): State<Checks>, query: RawQuery| {
         report("readyz", &checks.run_ready(), &query)
     });
-    Router::new()
+    let router = Router::new()
         .route("/livez", live("livez"))
         .route("/healthz", live("healthz"))
-        .route("/readyz", ready)
-        .with_state(checks)
+        .route("/readyz", ready);
+    let Some(service) = service else { return router.with_state(checks) };
+    let live = get(async move |State(checks): State<Checks>| json(service, "healthy", &checks.run_live()));
+    let ready = get(async move |State(checks): State<Checks>| json(service, "ready", &checks.run_ready()));
+    router.route("/health", live).route("/ready", ready).with_state(checks)
+}
+
+/// One word for programs that read JSON, and the reasons where it is not `well`.
+fn json(service: &str, well: &str, report: &Report) -> Response {
+    let (status, body) = if report.is_ok() {
+        (StatusCode::OK, serde_json::json!({ "status": well, "service": service }))
+    } else {
+        let reason = report.text(well, false);
+        let body =
+            serde_json::json!({ "status": format!("not {well}"), "service": service, "reason": reason });
+        (StatusCode::SERVICE_UNAVAILABLE, body)
+    };
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
 fn report(name: &str, report: &Report, RawQuery(query): &RawQuery) -> Response {

@@ -106,6 +106,26 @@ async fn probes_tell_what_is_not_ready() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_service_with_a_name_also_answers_probes_as_json() -> Result<()> {
+    let checks = Checks::default();
+    let shown = Shown { checks: checks.clone(), service: Some("gpu-scheduler"), ..Shown::default() };
+    let running = start(&settings(&[]), shown, None).await?;
+    let (status, head, body) = get(running.health, "/health").await?;
+    assert_eq!((status, body.as_str()), (200, r#"{"service":"gpu-scheduler","status":"healthy"}"#));
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let (status, _, body) = get(running.health, "/ready").await?;
+    assert_eq!((status, body.as_str()), (200, r#"{"service":"gpu-scheduler","status":"ready"}"#));
+    checks.ready("cache nodes", || Err("the first list is not complete".into()));
+    let (status, _, body) = get(running.health, "/ready").await?;
+    assert_eq!(status, 503);
+    assert!(body.contains("not ready") && body.contains("cache nodes failed"), "{body}");
+    assert_eq!(get(running.health, "/health").await?.0, 200, "not ready is not dead");
+    let nameless = start(&settings(&[]), Shown::default(), None).await?;
+    assert_eq!(get(nameless.health, "/health").await?.0, 404);
+    Ok(())
+}
+
+#[tokio::test]
 async fn metrics_are_served_in_the_openmetrics_form() -> Result<()> {
     let counter = Counter::<u64>::default();
     let mut registry = Registry::default();

@@ -1,0 +1,176 @@
+//! An API server, the webhook as a process of its own, and its registration.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use rig::{ControlPlane, Namespace};
+use serde_json::{Value, json};
+
+const NAME: &str = "gpu-scheduler-webhook";
+
+/// Everything that is needed for a measurement.
+pub(crate) struct Place {
+    _plane: ControlPlane,
+    with: Namespace,
+    without: Namespace,
+    webhook: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) bundle: Arc<str>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = self.webhook.kill();
+        let _ = self.webhook.wait();
+    }
+}
+
+impl Place {
+    pub(crate) async fn start(program: &Path) -> Result<Self> {
+        let plane = ControlPlane::start().await?;
+        let (with, without) = (plane.namespace("with").await?, plane.namespace("without").await?);
+        let address = free_address()?;
+        register(&with, address).await?;
+        let webhook = Command::new(program)
+            .args(["gpu-scheduler", "webhook", "--failure-policy=Fail", "--log-level=warn"])
+            .args(["--webhook-hosts=127.0.0.1", &format!("--webhook-bind-address={address}")])
+            .args(["--health-probe-bind-address=0", "--metrics-bind-address=0", "--debug-bind-address=0"])
+            .env("KUBECONFIG", plane.kubeconfig())
+            .env("OPERATOR_NAMESPACE", with.name())
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut place = Self { _plane: plane, with, without, webhook, address, bundle: "".into() };
+        place.bundle = place.wait().await?;
+        Ok(place)
+    }
+
+    /// Waits until the API server gets answers, and returns whom to trust.
+    async fn wait(&self) -> Result<Arc<str>> {
+        let secrets = self.with.api::<Secret>();
+        let pods = self.with.api::<Pod>();
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        for _ in 0..300 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if pods.create(&dry_run, &pod("first")?).await.is_err() {
+                continue;
+            }
+            let secret = secrets.get(&format!("{NAME}-tls")).await?;
+            let bundle = secret.data.unwrap_or_default().remove("ca.crt").context("ca.crt")?;
+            return Ok(String::from_utf8(bundle.0)?.into());
+        }
+        anyhow::bail!("the webhook does not answer")
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.with.client()
+    }
+
+    /// The namespace that is asked about, or the other one.
+    pub(crate) fn namespace(&self, asked: bool) -> &str {
+        if asked { self.with.name() } else { self.without.name() }
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.webhook.id()
+    }
+
+    pub(crate) async fn empty(&self, namespace: &str) -> Result<()> {
+        let pods = Api::<Pod>::namespaced(self.client(), namespace);
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        pods.delete_collection(&now, &ListParams::default()).await?;
+        let left = pods.list(&ListParams::default()).await?.items.len();
+        ensure!(left == 0, "{left} pods are left");
+        Ok(())
+    }
+
+    /// A review as the API server sends it.
+    pub(crate) fn review(&self) -> Arc<[u8]> {
+        let kind = json!({ "group": "", "version": "v1", "kind": "Pod" });
+        let resource = json!({ "group": "", "version": "v1", "resource": "pods" });
+        let mut object = manifest("gpu-workload-0");
+        object["apiVersion"] = json!("v1");
+        object["kind"] = json!("Pod");
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {
+                "uid": "6f6f9b1e-7f5a-4a44-8d3f-9f3f1d6a2f00", "kind": kind, "resource": resource,
+                "requestKind": kind, "requestResource": resource, "name": "gpu-workload-0",
+                "namespace": self.with.name(), "operation": "CREATE", "dryRun": false,
+                "userInfo": { "username": "system:serviceaccount:kube-system:statefulset-controller", "uid": "u", "groups": ["system:serviceaccounts", "system:authenticated"] },
+                "object": object, "oldObject": null,
+                "options": { "kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1" },
+            },
+        });
+        review.to_string().into_bytes().into()
+    }
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// What the chart registers, for one namespace and a server on this machine. The webhook keeps the caBundle.
+async fn register(namespace: &Namespace, address: SocketAddr) -> Result<()> {
+    let ours = "object.spec.schedulerName == 'gpu-scheduler'";
+    let map = "has(object.metadata.annotations) && 'gpu-scheduling-map' in object.metadata.annotations";
+    let assigned = "has(object.metadata.annotations) && ['gpu-scheduling-devices', 'gpu-scheduling-map-hash', \
+                    'gpu-scheduling-shared'].exists(key, key in object.metadata.annotations)";
+    let webhook = |name: &str, path: &str, condition: String| {
+        json!({
+            "name": format!("{name}.gpu-scheduler.soperator.local"),
+            "clientConfig": { "url": format!("https://{address}{path}") },
+            "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced" }],
+            "matchConditions": [{ "name": "ours", "expression": condition }],
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace.name() } },
+            "failurePolicy": "Fail", "timeoutSeconds": 3, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        })
+    };
+    let mut mutate = webhook("mutate", "/mutate", format!("{ours} && {map}"));
+    mutate["reinvocationPolicy"] = json!("IfNeeded");
+    let validate = webhook("pods", "/validate", format!("({ours} && !({map})) || ({assigned})"));
+    let object = |webhook: Value| json!({ "metadata": { "name": NAME }, "webhooks": [webhook] });
+    let mutating: MutatingWebhookConfiguration = serde_json::from_value(object(mutate))?;
+    Api::all(namespace.client()).create(&PostParams::default(), &mutating).await?;
+    let validating: ValidatingWebhookConfiguration = serde_json::from_value(object(validate))?;
+    Api::all(namespace.client()).create(&PostParams::default(), &validating).await?;
+    Ok(())
+}
+
+/// A pod of the size that workloads have, with a map of eight lines.
+fn manifest(name: &str) -> Value {
+    let map: String = (0..8).map(|index| format!("{index}=gpu-node-{index}:0,1,2,3\n")).collect();
+    let env: Vec<Value> =
+        (0..10).map(|n| json!({ "name": format!("VARIABLE_{n}"), "value": "x".repeat(20) })).collect();
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": { "app": "gpu-workload", "apps.kubernetes.io/pod-index": "0" },
+            "annotations": { "gpu-scheduling-map": map },
+        },
+        "spec": {
+            "schedulerName": "gpu-scheduler",
+            "containers": [{
+                "name": "worker", "image": "my-gpu-app:latest", "env": env,
+                "resources": { "requests": { "cpu": "4", "memory": "16Gi" }, "limits": { "memory": "16Gi" } },
+                "volumeMounts": [{ "name": "scratch", "mountPath": "/scratch" }],
+            }],
+            "volumes": [{ "name": "scratch", "emptyDir": {} }],
+        },
+    })
+}
+
+/// The same as an object.
+pub(crate) fn pod(name: &str) -> Result<Pod> {
+    Ok(serde_json::from_value(manifest(name))?)
+}

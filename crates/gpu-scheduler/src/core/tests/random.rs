@@ -1,0 +1,312 @@
+//! Random stories: pods come, are bound or not, end, vanish; nodes come and go; the scheduler starts anew. Whatever happens,
+//! no device has two owners, nothing leaks, and nobody who could be placed is forgotten.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PODS: usize = 6;
+const MAPS: [&str; 6] = [
+    "0=n0:0",
+    "0=n0:0,1",
+    "0=n0:1@shared(2)",
+    "0=n1:0",
+    "0=n1:0@shared(2)",
+    "0=n0:GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// The pod of this number comes, if it is not there.
+    Come(usize),
+    /// All that is active is decided.
+    Decide,
+    /// The bind of this pod is done, and the watch shows it.
+    Bound(usize),
+    /// The bind of this pod fails.
+    Fails(usize),
+    /// Somebody else binds this pod.
+    Stolen(usize),
+    /// This pod's deletion begins.
+    Terminates(usize),
+    /// This pod ends.
+    Ends(usize),
+    /// This pod is gone.
+    Goes(usize),
+    /// This node changes: gone, cordoned or fine.
+    Node(usize, u8),
+    /// Time passes.
+    Pass(u64),
+    /// The scheduler starts anew; binds under way are done or not.
+    Restart(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let number = 0..PODS;
+    prop_oneof![
+        3 => number.clone().prop_map(Step::Come),
+        4 => Just(Step::Decide),
+        3 => number.clone().prop_map(Step::Bound),
+        1 => number.clone().prop_map(Step::Fails),
+        1 => number.clone().prop_map(Step::Stolen),
+        1 => number.clone().prop_map(Step::Terminates),
+        2 => number.clone().prop_map(Step::Ends),
+        2 => number.prop_map(Step::Goes),
+        1 => (0usize..2, 0u8..3).prop_map(|(node, state)| Step::Node(node, state)),
+        2 => (1u64..15).prop_map(Step::Pass),
+        1 => any::<bool>().prop_map(Step::Restart),
+    ]
+}
+
+/// A mistake that is made on purpose, to see it caught.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bug {
+    None,
+    /// What is held for a pod is forgotten when its bind is sent.
+    ForgetAssumed,
+    /// A bind that failed keeps its device.
+    KeepDevice,
+}
+
+/// The cluster as the API server knows it.
+struct World {
+    core: Core,
+    pods: HashMap<usize, Arc<Pod>>,
+    flight: HashMap<usize, Assignment>,
+    nodes: [Option<Arc<Node>>; 2],
+    came: usize,
+    now: Time,
+    bug: Bug,
+}
+
+impl World {
+    fn new(bug: Bug) -> Self {
+        let nodes = ["n0", "n1"].map(|name| Some(node(name, json!({}))));
+        Self { core: core(), pods: HashMap::new(), flight: HashMap::new(), nodes, came: 0, now: at(0), bug }
+    }
+
+    fn show(&mut self, number: usize, pod: Arc<Pod>) {
+        self.pods.insert(number, Arc::clone(&pod));
+        self.core.set_pod(pod, self.now);
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Come(number) if !self.pods.contains_key(&number) => {
+                self.came += 1;
+                let unique = json!({ "metadata": { "uid": format!("{number}-{}", self.came) } });
+                self.show(number, pod(&format!("w{number}-0"), MAPS[number], unique));
+            }
+            Step::Decide => self.decide(),
+            Step::Bound(number) => self.bound(number),
+            Step::Fails(number) => {
+                if let Some(assignment) = self.flight.remove(&number) {
+                    let grant = self.core.ledger.grant(&assignment.pod.uid).cloned();
+                    self.core.bind_failed(&assignment.pod.uid, &BindError::Again(Duration::ZERO), self.now);
+                    if let (Bug::KeepDevice, Some(grant)) = (self.bug, grant) {
+                        self.core.ledger.record(&assignment.pod.uid, grant);
+                    }
+                }
+            }
+            Step::Stolen(number) => {
+                if let Some(pod) = self.pods.get(&number).filter(|pod| pod.ask.is_some()) {
+                    let mut stolen = (**pod).clone();
+                    (stolen.node, stolen.ask) = (Some("n1".into()), None);
+                    self.show(number, Arc::new(stolen));
+                }
+            }
+            Step::Terminates(number) => {
+                if let Some(pod) = self.pods.get(&number) {
+                    let mut pod = (**pod).clone();
+                    pod.terminating = true;
+                    self.show(number, Arc::new(pod));
+                }
+            }
+            Step::Ends(number) => {
+                if let Some(pod) = self.pods.get(&number).filter(|pod| pod.node.is_some()) {
+                    let pod = ended(pod);
+                    self.show(number, pod);
+                }
+            }
+            Step::Goes(number) => {
+                if let Some(pod) = self.pods.remove(&number) {
+                    self.core.remove_pod(&pod.uid, self.now);
+                }
+            }
+            Step::Node(number, state) => {
+                let name = ["n0", "n1"][number];
+                self.nodes[number] = match state {
+                    0 => None,
+                    1 => Some(node(name, json!({ "spec": { "unschedulable": true } }))),
+                    _ => Some(node(name, json!({}))),
+                };
+                match &self.nodes[number] {
+                    Some(node) => self.core.set_node(Arc::clone(node), self.now),
+                    None => self.core.remove_node(name, self.now),
+                }
+            }
+            Step::Pass(seconds) => self.now += at(seconds),
+            Step::Restart(done) => self.restart(done),
+            Step::Come(_) => {}
+        }
+    }
+
+    fn decide(&mut self) {
+        let mut out = Vec::new();
+        while self.core.decide(self.now, &mut out) {}
+        for decision in out {
+            if let Decision::Bind(assignment) = decision {
+                let number = self
+                    .pods
+                    .iter()
+                    .find(|(_, pod)| pod.uid == assignment.pod.uid)
+                    .map(|(number, _)| *number);
+                if self.bug == Bug::ForgetAssumed {
+                    self.core.ledger.release(&assignment.pod.uid);
+                }
+                self.flight.insert(number.unwrap(), assignment);
+            }
+        }
+    }
+
+    /// The server takes a bind if the pod of that uid is there, unbound and not being deleted.
+    fn bound(&mut self, number: usize) {
+        let Some(assignment) = self.flight.remove(&number) else { return };
+        let uid = assignment.pod.uid.clone();
+        match self.pods.get(&number) {
+            Some(pod) if pod.uid == uid && pod.node.is_none() && !pod.terminating && pod.ask.is_some() => {
+                self.show(number, bound(&assignment));
+            }
+            _ => self.core.bind_failed(&uid, &BindError::Gone, self.now),
+        }
+    }
+
+    fn restart(&mut self, done: bool) {
+        let flight: Vec<usize> = self.flight.keys().copied().collect();
+        for number in flight {
+            if done {
+                self.bound(number);
+            }
+        }
+        self.flight.clear();
+        self.core = Core::new(Options::default());
+        for node in self.nodes.iter().flatten() {
+            self.core.set_node(Arc::clone(node), self.now);
+        }
+        for pod in self.pods.values() {
+            self.core.set_pod(Arc::clone(pod), self.now);
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if let Some((node, device)) = self.core.ledger.overbooked().next() {
+            return Err(format!("device {device} of {node} has too many owners"));
+        }
+        // What bound pods and pods being bound have, told without the ledger.
+        let mut owned: BTreeMap<(String, String), Vec<(String, u16)>> = BTreeMap::new();
+        let mut own = |node: &str, devices: &str, shared: Option<&str>, who: &str| {
+            for claim in &granted(devices, shared) {
+                let most = claim.sharers.map_or(1, std::num::NonZeroU16::get);
+                let key = (node.to_string(), claim.device.to_string());
+                owned.entry(key).or_default().push((who.to_string(), most));
+            }
+        };
+        for pod in self.pods.values().filter(|pod| pod.holds()) {
+            let devices = pod.devices.as_deref().unwrap_or_default();
+            own(pod.node.as_deref().unwrap(), devices, pod.shared.as_deref(), &pod.uid);
+        }
+        for (number, assignment) in &self.flight {
+            // One that is gone or bound elsewhere will fail.
+            let lives =
+                self.pods.get(number).is_some_and(|pod| pod.uid == assignment.pod.uid && pod.node.is_none());
+            if lives {
+                own(&assignment.node, &assignment.devices, assignment.shared.as_deref(), &assignment.pod.uid);
+            }
+        }
+        for ((node, device), owners) in &owned {
+            let most = owners.iter().map(|(_, most)| *most).min().unwrap_or(1);
+            if owners.len() > usize::from(most) {
+                return Err(format!("device {device} of {node} has owners {owners:?}"));
+            }
+        }
+        let in_ledger = self.core.ledger.len();
+        if in_ledger != owned.len() {
+            return Err(format!(
+                "{in_ledger} devices are in the ledger, {} are owned: {owned:?}",
+                owned.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Lets everything settle, and checks that everybody who could be placed was, and that nothing is left at the end.
+    fn settle(mut self) -> Result<(), String> {
+        for number in 0..2 {
+            self.step(&Step::Node(number, 2));
+        }
+        for _ in 0..PODS * 2 {
+            self.step(&Step::Pass(11));
+            self.decide();
+            for number in 0..PODS {
+                self.bound(number);
+            }
+            self.check()?;
+        }
+        for pod in self.pods.values().filter(|pod| pod.ask.is_some() && !pod.terminating) {
+            if self.core.place(pod).is_ok() {
+                return Err(format!("{} could be placed, and waits", pod.name));
+            }
+        }
+        for number in 0..PODS {
+            self.step(&Step::Goes(number));
+        }
+        let left = (
+            self.core.ledger.is_empty(),
+            self.core.usage.len(),
+            self.core.assumed.len(),
+            self.core.said.len(),
+        );
+        let counts = self.core.counts();
+        if left != (true, 0, 0, 0) || counts != Counts::default() || !self.core.gangs.is_empty() {
+            return Err(format!("something is left: {left:?} {counts:?}"));
+        }
+        Ok(())
+    }
+}
+
+fn run(steps: &[Step], bug: Bug) -> Result<(), String> {
+    let mut world = World::new(bug);
+    for step in steps {
+        world.step(step);
+        world.check().map_err(|error| format!("after {step:?}: {error}"))?;
+    }
+    world.settle()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(crate::testing::cases(300)))]
+
+    #[test]
+    fn no_device_has_two_owners_nothing_leaks_and_nobody_is_forgotten(steps in prop::collection::vec(step(), 0..60)) {
+        prop_assert_eq!(run(&steps, Bug::None), Ok(()));
+    }
+}
+
+fn caught(bug: Bug) -> bool {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let steps = prop::collection::vec(step(), 0..60);
+    (0..400).any(|_| {
+        let tree = proptest::strategy::Strategy::new_tree(&steps, &mut runner).unwrap();
+        run(&proptest::strategy::ValueTree::current(&tree), bug).is_err()
+    })
+}
+
+#[test]
+fn the_stories_catch_a_device_that_is_forgotten_while_it_is_bound() {
+    assert!(caught(Bug::ForgetAssumed));
+}
+
+#[test]
+fn the_stories_catch_a_device_that_is_kept_after_a_failed_bind() {
+    assert!(caught(Bug::KeepDevice));
+}
