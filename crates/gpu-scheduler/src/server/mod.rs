@@ -76,10 +76,10 @@ impl Health {
         self.beat.store(self.begun.elapsed().as_secs(), Ordering::Relaxed);
     }
 
-    /// An error if the loop is stuck. One that has not begun, because another process works, is not.
+    /// An error if the loop is stuck. One that has not begun, because another process works or lists take long, is not.
     pub fn live(&self) -> Result<(), String> {
         let silent = self.begun.elapsed().as_secs().saturating_sub(self.beat.load(Ordering::Relaxed));
-        if self.works.load(Ordering::Relaxed) && silent > STUCK.as_secs() {
+        if self.filled.load(Ordering::Relaxed) && silent > STUCK.as_secs() {
             return Err(format!("the loop has not moved for {silent} s"));
         }
         Ok(())
@@ -193,8 +193,13 @@ impl Scheduler {
             self.take_some(news, BATCH);
             self.decide();
             self.metrics.show(&self.core, self.binds.len(), self.limit.get());
-            // While binds are under way and pods wait, an answer is what makes room; news are taken then.
-            let due = self.core.next_time().map_or(BEAT, |time| time.saturating_sub(self.now()).min(BEAT));
+            // Without room for binds nothing can be done about what is due; an answer makes room.
+            let due = match self.core.next_time() {
+                Some(time) if self.binds.len() < self.limit.get() => {
+                    time.saturating_sub(self.now()).min(BEAT)
+                }
+                _ => BEAT,
+            };
             tokio::select! {
                 Some(ended) = self.binds.join_next() => match ended {
                     Ok(ended) => self.ended(ended),

@@ -114,7 +114,9 @@ async fn schedulers_that_are_killed_in_mid_drain_book_nothing_twice_and_lose_no_
         crashed.cancelled().await;
         running.kill().await;
         let bound = check_owners(&world).await?;
-        assert!(bound > 0 && bound <= DEVICES, "round {round}: {bound}");
+        // The write that it died of was carried out, or not.
+        let least = usize::from(crash == Fault::CrashAfterCommit);
+        assert!((least..=DEVICES).contains(&bound), "round {round}: {bound}");
     }
     let running = world.start().await?;
     until("every device has an owner", || async {

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     compat: bool,
     /// Refuse nodes on which a device plugin serves nvidia.com/gpu: it gives out the same cards
-    #[arg(long, env = "GPU_STRICT_NODES", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true")]
+    #[arg(long, env = "GPU_STRICT_NODES", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = clap::ArgAction::Set)]
     strict_nodes: bool,
     /// How many binds may be under way at most
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=512))]
