@@ -28,7 +28,10 @@ const LEAST_RATIO: f64 = 0.95;
 /// How fast the GPU scheduler's webhook is.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The program; by default the one beside this
+    /// Be the webhook, with these flags of `soperator gpu-scheduler webhook`; what is measured is a process of its own
+    #[arg(long, num_args = 1.., allow_hyphen_values = true)]
+    serve: Option<Vec<String>>,
+    /// Measure this program `soperator` instead
     #[arg(long)]
     program: Option<std::path::PathBuf>,
     /// Pods of each round
@@ -42,12 +45,22 @@ struct Args {
     seconds: u32,
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<()> {
+fn main() -> Result<()> {
     let args = Args::parse();
-    let place = Place::start(&bench::soperator(args.program.clone())?).await?;
-    let ratio = creates(&place, &args).await?;
-    let late = open_loop(&place, &args).await?;
+    match &args.serve {
+        Some(flags) => place::serve(flags),
+        None => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?
+            .block_on(measure(&args)),
+    }
+}
+
+async fn measure(args: &Args) -> Result<()> {
+    let place = Place::start(args.program.as_deref()).await?;
+    let ratio = creates(&place, args).await?;
+    let late = open_loop(&place, args).await?;
     closed_loop(&place).await?;
     ensure!(
         ratio >= LEAST_RATIO,

@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use engine::admission::OnFailure;
+use engine::settings::{Flags, Profile, World, load};
+use gpu_scheduler::names::SCHEDULER;
+use gpu_scheduler::webhook::{Config, Options};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -36,20 +40,31 @@ impl Drop for Place {
 }
 
 impl Place {
-    pub(crate) async fn start(program: &Path) -> Result<Self> {
+    pub(crate) async fn start(program: Option<&Path>) -> Result<Self> {
         let plane = ControlPlane::start().await?;
         let (with, without) = (plane.namespace("with").await?, plane.namespace("without").await?);
         let address = free_address()?;
         register(&with, address).await?;
-        let webhook = Command::new(program)
-            .args(["gpu-scheduler", "webhook", "--failure-policy=Fail", "--log-level=warn"])
-            .args(["--webhook-hosts=127.0.0.1", &format!("--webhook-bind-address={address}")])
+        let mut webhook = match program {
+            Some(program) => Command::new(program),
+            None => Command::new(std::env::current_exe()?),
+        };
+        match program {
+            Some(_) => webhook.args(["gpu-scheduler", "webhook", "--failure-policy=Fail"]),
+            None => webhook.arg("--serve"),
+        };
+        let webhook = webhook
+            .args([
+                "--webhook-hosts=127.0.0.1",
+                &format!("--webhook-bind-address={address}"),
+                "--log-level=warn",
+            ])
             .args(["--health-probe-bind-address=0", "--metrics-bind-address=0", "--debug-bind-address=0"])
             .env("KUBECONFIG", plane.kubeconfig())
             .env("OPERATOR_NAMESPACE", with.name())
             .stdin(Stdio::null())
             .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+            .context("cannot start the webhook")?;
         let mut place = Self { _plane: plane, with, without, webhook, address, bundle: "".into() };
         place.bundle = place.wait().await?;
         Ok(place)
@@ -114,6 +129,21 @@ impl Place {
         });
         review.to_string().into_bytes().into()
     }
+}
+
+/// The webhook, as `soperator gpu-scheduler webhook` runs it.
+pub(crate) fn serve(flags: &[String]) -> Result<()> {
+    #[derive(Debug, clap::Parser)]
+    struct Role {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let words = std::iter::once("webhook").chain(flags.iter().map(String::as_str));
+    let role = <Role as clap::Parser>::try_parse_from(words)?;
+    let settings = load(&Profile::new("gpu-scheduler", SCHEDULER), &role.flags, &World::default())?;
+    let options =
+        Options { config: Config::new(SCHEDULER), on_failure: OnFailure::Deny, keep_ca_bundle: true };
+    Ok(gpu_scheduler::webhook::run(&settings, options)?)
 }
 
 fn free_address() -> Result<SocketAddr> {
