@@ -23,7 +23,7 @@ pub struct Facts {
     pub topology: Option<String>,
     /// Further files of the effective set, by name: ConfigMaps of JailedConfigs whose paths lie below `/etc/slurm`. A name
     /// that the operator writes itself is passed over.
-    pub more_configs: BTreeMap<String, String>,
+    pub more_configs: BTreeMap<String, Vec<u8>>,
     /// Optional kinds that the API server serves.
     pub served: Served,
     /// Slurm programs in slurmctld's image, as its agent reports them. `None`: not known yet.

@@ -39,7 +39,7 @@ pub use names::Names;
 pub use node_set::{WorkerTemplate, node_set_objects, worker_template};
 pub use object::{Dynamic, Object, Policy, Rendered};
 pub use secrets::{GeneratedSecret, Material, SshHostKeys, generated_secrets};
-pub use slurm_files::{config_hash, slurm_configs};
+pub use slurm_files::{config_hash, effective_set, slurm_configs};
 pub use validate::{ValidatedCluster, validate};
 
 /// Every object of the cluster as it should be now. Parts that are broken or turned off have none.

@@ -94,15 +94,24 @@ enum RoleCommand {
     /// Run the health checks (not in this version)
     #[command(name = Role::SoperatorChecks.subcommand())]
     SoperatorChecks(NotBuilt),
-    /// Run the controller of configuration files in the jail (not in this version)
+    /// Run the controller of configuration files in the jail of one cluster
     #[command(name = Role::SconfigController.subcommand())]
-    SconfigController(NotBuilt),
+    SconfigController(SconfigArgs),
     /// Run the node rebooter (not in this version)
     #[command(name = Role::Rebooter.subcommand())]
     Rebooter(NotBuilt),
     /// Run the metrics exporter (not in this version)
     #[command(name = Role::Exporter.subcommand())]
     Exporter(NotBuilt),
+}
+
+/// The arguments of the sconfigcontroller.
+#[derive(Debug, clap::Args)]
+struct SconfigArgs {
+    #[command(flatten)]
+    own: sconfig::Flags,
+    #[command(flatten)]
+    common: Flags,
 }
 
 /// The arguments of a role that this version does not contain.
@@ -267,7 +276,7 @@ fn run_role(command: &RoleCommand) -> Result<(), Error> {
     Err(Error::NotBuilt(match command {
         RoleCommand::Operator(flags) => return run_operator(flags),
         RoleCommand::SoperatorChecks(_) => Role::SoperatorChecks,
-        RoleCommand::SconfigController(_) => Role::SconfigController,
+        RoleCommand::SconfigController(args) => return run_sconfig(args),
         RoleCommand::Rebooter(_) => Role::Rebooter,
         RoleCommand::Exporter(_) => Role::Exporter,
     }))
@@ -277,6 +286,12 @@ fn run_operator(flags: &Flags) -> Result<(), Error> {
     let settings =
         settings::load(&Role::Operator.profile(), flags, &World::default()).map_err(Error::Settings)?;
     operator::run(&settings).map_err(|error| Error::Role(chain(&error)))
+}
+
+fn run_sconfig(args: &SconfigArgs) -> Result<(), Error> {
+    let settings = settings::load(&Role::SconfigController.profile(), &args.common, &World::default())
+        .map_err(Error::Settings)?;
+    sconfig::run(&settings, &args.own).map_err(|error| Error::Role(chain(&error)))
 }
 
 fn version(output: Output) -> String {
@@ -302,7 +317,7 @@ mod tests {
     }
 
     fn is_not_built(role: &Role) -> bool {
-        *role != Role::Operator
+        ![Role::Operator, Role::SconfigController].contains(role)
     }
 
     fn not_built(words: &[&str]) -> Role {

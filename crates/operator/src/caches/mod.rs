@@ -3,7 +3,7 @@
 mod foreign;
 mod optional;
 
-use api::nebius::{NodeSet, SlurmCluster};
+use api::nebius::{JailedConfig, NodeSet, SlurmCluster};
 use api::slinky;
 use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
@@ -61,6 +61,8 @@ pub struct Caches {
     pub clusters: Cache<Guarded<SlurmCluster>>,
     /// Sets of workers.
     pub node_sets: Cache<Guarded<NodeSet>>,
+    /// Files for the jail. Those below `/etc/slurm` are part of Slurm's configuration.
+    pub jailed_configs: Cache<Guarded<JailedConfig>>,
     /// Clusters of Slinky.
     pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
     /// Sets of workers of Slinky.
@@ -159,6 +161,7 @@ impl Caches {
         Self {
             clusters: all!(),
             node_sets: all!(),
+            jailed_configs: all!(),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
             slinky_node_sets: Cache::start(client, Selection::all(slinky), stop),
             slinky_pods: Cache::start(client, slinky_pods, stop),
@@ -190,6 +193,7 @@ impl Caches {
         tokio::join!(
             self.clusters.ready(),
             self.node_sets.ready(),
+            self.jailed_configs.ready(),
             self.slinky_clusters.ready(),
             self.slinky_node_sets.ready(),
             self.slinky_pods.ready(),

@@ -6,6 +6,7 @@ mod ending;
 mod explain;
 mod facts;
 mod for_workers;
+mod jailed;
 mod kept_nodes;
 mod live;
 mod observe;
@@ -39,6 +40,7 @@ use crate::context::Context;
 use crate::owner::{Parent, clusters_in, label, owner_key, parent_of};
 use crate::references::References;
 use agents::Agents;
+use jailed::Jailed;
 use kept_nodes::KeptNodes;
 
 /// The name of the controller.
@@ -48,6 +50,8 @@ pub const NAME: &str = "slurmcluster";
 #[derive(Default)]
 struct Memory {
     agents: Agents,
+    /// Files of JailedConfigs.
+    jailed: Jailed,
     /// What each cluster's pods need of others.
     references: Mutex<HashMap<Key, References>>,
     /// The nodes that the files of each cluster name.
@@ -118,6 +122,8 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
             .object()
             .and_then(|pod| Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?)))
     });
+    let known = caches.clone();
+    controller.watch(&caches.jailed_configs, move |change| jailed::concerned(&known, &change.key));
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {
         let set = change.object().and_then(|set| set.ok());
