@@ -44,25 +44,40 @@ fn start_swapping(folder: &Path) -> Swapper {
 fn swaps_until_it_is_killed() {
     let Some(folder) = std::env::var_os(SWAPS).map(PathBuf::from) else { return };
     let (jail, outside) = (folder.join("jail"), folder.join("outside"));
+    let (etc, slurm) = (jail.join("etc"), jail.join("etc/slurm"));
     let step = |result: std::io::Result<()>| drop(result);
-    loop {
-        // The directory becomes a link that leads out, and a directory again.
-        step(fs::rename(jail.join("etc/slurm"), jail.join("etc/kept")));
-        step(symlink(&outside, jail.join("etc/slurm")));
-        step(fs::remove_file(jail.join("etc/slurm")));
-        step(fs::rename(jail.join("etc/kept"), jail.join("etc/slurm")));
-        // The file becomes a link to somebody else's, and a directory, and a file again.
-        step(symlink(outside.join("victim"), jail.join("etc/slurm/link")));
-        step(fs::rename(jail.join("etc/slurm/link"), jail.join("etc/slurm/a.conf")));
-        step(fs::remove_file(jail.join("etc/slurm/a.conf")));
-        step(fs::create_dir(jail.join("etc/slurm/a.conf")));
-        step(fs::remove_dir(jail.join("etc/slurm/a.conf")));
-        step(fs::write(jail.join("etc/slurm/a.conf"), "of the user"));
-        // What is on its way is swapped, too.
-        for item in fs::read_dir(jail.join("etc/slurm")).into_iter().flatten().flatten() {
-            if item.file_name().to_string_lossy().starts_with(".sconfig-") {
-                step(fs::remove_file(item.path()));
-                step(symlink(outside.join("victim"), item.path()));
+    for round in 0_u64.. {
+        match round % 4 {
+            // The directory becomes a link that leads out, and a directory again.
+            0 => {
+                step(fs::remove_dir_all(etc.join("kept")));
+                step(fs::rename(&slurm, etc.join("kept")));
+                step(symlink(&outside, &slurm));
+                step(fs::remove_file(&slurm));
+                step(fs::rename(etc.join("kept"), &slurm));
+            }
+            // The file becomes a link to somebody else's, then a directory.
+            1 => {
+                step(symlink(outside.join("victim"), slurm.join("link")));
+                step(fs::rename(slurm.join("link"), slurm.join("a.conf")));
+                step(fs::remove_file(slurm.join("a.conf")));
+                step(fs::create_dir(slurm.join("a.conf")));
+                step(fs::remove_dir(slurm.join("a.conf")));
+            }
+            // What is on its way becomes a link.
+            2 if round % 32 == 2 => {
+                for item in fs::read_dir(&slurm).into_iter().flatten().flatten() {
+                    if item.file_name().to_string_lossy().starts_with(".sconfig-") {
+                        step(fs::remove_file(item.path()));
+                        step(symlink(outside.join("victim"), item.path()));
+                    }
+                }
+            }
+            // A file of the user, never written through a link, and a moment in which a write can succeed.
+            _ => {
+                step(fs::write(slurm.join("own"), "of the user"));
+                step(fs::rename(slurm.join("own"), slurm.join("a.conf")));
+                std::thread::sleep(std::time::Duration::from_micros(300));
             }
         }
     }
