@@ -118,7 +118,7 @@ fn failure_policy() -> PodFailurePolicy {
         action: "Ignore".into(),
         on_pod_conditions: Some(vec![PodFailurePolicyOnPodConditionsPattern {
             type_: "DisruptionTarget".into(),
-            status: Some("True".into()),
+            status: "True".into(),
         }]),
         ..PodFailurePolicyRule::default()
     };
@@ -130,7 +130,11 @@ mod tests {
     use super::*;
     use crate::PopulateFacts;
 
-    fn marked(maintenance: Maintenance, live: Option<PopulateMark>, jail_is_in_use: bool) -> Option<PopulateMark> {
+    fn marked(
+        maintenance: Maintenance,
+        live: Option<PopulateMark>,
+        jail_is_in_use: bool,
+    ) -> Option<PopulateMark> {
         let populate = PopulateFacts { mark: live, is_done: true, jail_is_in_use };
         mark(maintenance, &Facts { populate, ..Facts::default() })
     }

@@ -38,13 +38,8 @@ pub(crate) fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered>
     }
     objects.push(Rendered::apply(component, role(cluster)));
     objects.push(Rendered::recreate(component, role_binding(cluster, sconfig)));
-    let service = workload::service(
-        cluster,
-        component,
-        names.sconfig_controller_service(),
-        METRICS,
-        METRICS_PORT,
-    );
+    let service =
+        workload::service(cluster, component, names.sconfig_controller_service(), METRICS, METRICS_PORT);
     objects.push(Rendered::apply(component, service));
     let replicas = if facts.running.controller { sconfig.size } else { 0 };
     let deployment = workload::deployment(
@@ -95,15 +90,14 @@ fn role(cluster: &ValidatedCluster) -> Role {
     const READ: &[&str] = &["get", "list", "watch"];
     let ours = "slurm.nebius.ai";
     Role {
-        metadata: cluster
-            .metadata(cluster.names.sconfig_controller_role(), Component::SConfigController),
+        metadata: cluster.metadata(cluster.names.sconfig_controller_role(), Component::SConfigController),
         rules: Some(vec![
             rule("", &["configmaps"], READ),
             rule(ours, &["slurmclusters"], READ),
-            rule(ours, &["jailedconfigs"], &["get", "list", "watch", "update", "patch"]),
-            rule(ours, &["jailedconfigs/status", "jailedconfigs/finalizers"], &["get", "update", "patch"]),
+            rule(ours, &["jailedconfigs"], &["get", "list", "watch", "patch"]),
+            rule(ours, &["jailedconfigs/status"], &["get", "patch"]),
+            rule(ours, &["jailedconfigs/finalizers"], &["update"]),
             rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "create", "update", "patch"]),
-            rule("", &["events"], &["create", "patch"]),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
         ]),
     }
@@ -112,8 +106,7 @@ fn role(cluster: &ValidatedCluster) -> Role {
 fn role_binding(cluster: &ValidatedCluster, sconfig: &SConfigController) -> RoleBinding {
     let names = &cluster.names;
     RoleBinding {
-        metadata: cluster
-            .metadata(names.sconfig_controller_role_binding(), Component::SConfigController),
+        metadata: cluster.metadata(names.sconfig_controller_role_binding(), Component::SConfigController),
         role_ref: RoleRef {
             api_group: "rbac.authorization.k8s.io".into(),
             kind: "Role".into(),
@@ -219,4 +212,3 @@ fn rights(sconfig: &SConfigController) -> SecurityContext {
         ..SecurityContext::default()
     }
 }
-

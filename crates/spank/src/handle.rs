@@ -26,7 +26,12 @@ unsafe extern "C" {
     fn spank_context() -> c_int;
     fn spank_get_item(handle: *mut c_void, item: c_int, ...) -> c_int;
     fn spank_getenv(handle: *mut c_void, name: *const c_char, buffer: *mut c_char, length: c_int) -> c_int;
-    fn spank_setenv(handle: *mut c_void, name: *const c_char, value: *const c_char, overwrite: c_int) -> c_int;
+    fn spank_setenv(
+        handle: *mut c_void,
+        name: *const c_char,
+        value: *const c_char,
+        overwrite: c_int,
+    ) -> c_int;
     fn spank_unsetenv(handle: *mut c_void, name: *const c_char) -> c_int;
     fn spank_option_register(handle: *mut c_void, option: *mut RawOption) -> c_int;
     fn slurm_error(format: *const c_char, ...);

@@ -46,7 +46,12 @@ impl fmt::Display for Error {
                  it has `{words}`"
             ),
             Self::Call(what, path, error) => {
-                write!(formatter, "the step cannot enter the jail {}: {what}: {}", path.display(), error.desc())
+                write!(
+                    formatter,
+                    "the step cannot enter the jail {}: {what}: {}",
+                    path.display(),
+                    error.desc()
+                )
             }
         }
     }
@@ -72,7 +77,8 @@ pub fn enter(jail: &Path) -> Result<(), Error> {
     umount2(".", MntFlags::MNT_DETACH).map_err(failed("the pod's own files cannot be detached"))?;
     chdir("/").map_err(failed("its root cannot be changed to"))?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, nothing).map_err(failed("/proc cannot be mounted in it"))
+    mount(Some("proc"), "/proc", Some("proc"), flags, nothing)
+        .map_err(failed("/proc cannot be mounted in it"))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod observe;
 mod order;
 mod parts;
 mod pods;
+mod populate;
 mod preview;
 mod reconcile;
 mod status;
@@ -31,7 +32,7 @@ pub(crate) use desired::desired;
 pub use ending::FINALIZER;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use for_workers::{ForWorkers, for_workers};
-pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
+pub use parts::{CONFIGURATION_APPLIED, JAIL_POPULATED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
@@ -113,6 +114,9 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     referenced!(secrets, secrets);
     referenced!(config_maps, config_maps);
     referenced!(claims, claims, own_claims);
+    controller.watch(&caches.jailed_configs, |change| {
+        change.object().and_then(|object| owner_key(&**object, &SlurmCluster::kind(&())))
+    });
     controller.watch(&caches.pods, |change| {
         change
             .object()

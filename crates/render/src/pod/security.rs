@@ -28,10 +28,8 @@ pub(crate) fn context(
         run_as_group: Some(0),
         run_as_non_root: Some(false),
         privileged: privileged.then_some(true),
-        capabilities: (rights == Rights::Mounts).then(|| Capabilities {
-            add: Some(vec!["SYS_ADMIN".into()]),
-            ..Capabilities::default()
-        }),
+        capabilities: (rights == Rights::Mounts)
+            .then(|| Capabilities { add: Some(vec!["SYS_ADMIN".into()]), ..Capabilities::default() }),
         app_armor_profile: app_armor_profile(app_armor),
         proc_mount: proc(proc_mount, host_users).map(str::to_owned),
         seccomp_profile: privileged

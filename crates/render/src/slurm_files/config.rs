@@ -214,6 +214,9 @@ fn plugin(required: bool, file: &str, arguments: &[String]) -> Option<Plugin> {
 }
 
 fn pyxis(pyxis: &Pyxis) -> Option<Plugin> {
+    if pyxis.enabled == Some(false) {
+        return None;
+    }
     let mut arguments: Vec<String> =
         ["runtime_path=/run/pyxis", "execute_entrypoint=0", "container_scope=global", "sbatch_support=1"]
             .map(str::to_owned)

@@ -2,8 +2,8 @@
 
 use api::nebius::slurm_cluster::{
     ExternalDb, NodeContainer, NodePod, NodeVolume, PopulateJail as SpecOfPopulateJail,
-    SConfigController as SpecOfSConfigController, SlurmClusterSpec, SlurmNodeAccounting, SlurmNodeController, SlurmNodeLogin,
-    SlurmNodeWorker, SlurmRest,
+    SConfigController as SpecOfSConfigController, SlurmClusterSpec, SlurmNodeAccounting, SlurmNodeController,
+    SlurmNodeLogin, SlurmNodeWorker, SlurmRest,
 };
 use slurm::conf::Value;
 use slurm::value;
@@ -45,6 +45,13 @@ pub(super) fn ports(spec: &SlurmClusterSpec) -> Ports {
 pub(super) fn root_keys(spec: &SlurmClusterSpec) -> Vec<String> {
     let keys = spec.slurm_nodes.login.ssh_root_public_keys.iter().flat_map(|keys| keys.lines());
     keys.map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect()
+}
+
+/// Who writes into the jail. The original's own user, which its charts name, could write to no directory but one that was given to
+/// it before; here it stands for the jail's root.
+fn run_as(wanted: Option<i64>) -> i64 {
+    const OF_THE_ORIGINAL: i64 = 1001;
+    wanted.filter(|id| *id != OF_THE_ORIGINAL).unwrap_or(0)
 }
 
 /// Settings of a container of which the user says nothing.
@@ -129,8 +136,8 @@ impl<'a> Builder<'a> {
             size: node.and_then(|node| node.size).unwrap_or(1).max(1),
             pod: self.names.pod(node.map_or(&controller.pod, |node| &node.pod), host_users),
             container: container.map_or_else(no_container, |container| ContainerSettings::new(container, 0)),
-            run_as_uid: wanted.and_then(|wanted| wanted.run_as_uid).unwrap_or(0),
-            run_as_gid: wanted.and_then(|wanted| wanted.run_as_gid).unwrap_or(0),
+            run_as_uid: run_as(wanted.and_then(|wanted| wanted.run_as_uid)),
+            run_as_gid: run_as(wanted.and_then(|wanted| wanted.run_as_gid)),
             poll_interval: duration(wanted.map(|wanted| &wanted.reconfigure_poll_interval), "20s"),
             wait_timeout: duration(wanted.map(|wanted| &wanted.reconfigure_wait_timeout), "1m"),
             service_account: wanted.and_then(|wanted| text(wanted.service_account_name.as_ref())),

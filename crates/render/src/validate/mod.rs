@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::LocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use parts::{
-    Accounting, Controller, Database, ExternalDatabase, Login, LoginService, PlainDatabase, PopulateJail, Rest,
-    SConfigController, SssdSidecar, Workers,
+    Accounting, Controller, Database, ExternalDatabase, Login, LoginService, PlainDatabase, PopulateJail,
+    Rest, SConfigController, SssdSidecar, Workers,
 };
 pub use shapes::{ContainerSettings, Mount, PodSettings, VolumeChoice};
 

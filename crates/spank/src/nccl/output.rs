@@ -53,7 +53,12 @@ impl Plan {
     pub fn new(settings: &Settings, task: &Task, users_file: Option<&str>, asked: bool) -> Self {
         let output = settings.out_stdout || (asked && users_file.is_none());
         let own = settings.out_file.then(|| {
-            Path::new(&settings.out_dir).join(format!("{}.{}.{}.out", task.node, task.job, step_name(task.step)))
+            Path::new(&settings.out_dir).join(format!(
+                "{}.{}.{}.out",
+                task.node,
+                task.job,
+                step_name(task.step)
+            ))
         });
         match (own, users_file, output) {
             (None, None, true) => Self::Output,
@@ -97,7 +102,8 @@ impl Plan {
         mkfifo(pipe, Mode::from_bits_truncate(0o600))?;
         // The task itself keeps the pipe open. So whoever copies neither waits for a program that never logs, nor ends before the last
         // process of the task has: it sees the end of the pipe then. Nobody blocks, because this end both reads and writes.
-        let kept = OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(pipe)?;
+        let kept =
+            OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(pipe)?;
         let mut copy = Command::new("/bin/sh");
         copy.args(["-c", COPY, "sh"]).arg(pipe).args(files).stdin(Stdio::null()).stderr(Stdio::null());
         if !output {

@@ -54,9 +54,13 @@ impl Key {
             Self::LogLevel => {
                 (c"nccld-log-level", c"VERSION|WARN|INFO|TRACE", c"How much NCCL logs (NCCL_DEBUG)")
             }
-            Self::OutFile => (c"nccld-out-file", c"0|1", c"Write the logs of NCCL to a file per node and step"),
+            Self::OutFile => {
+                (c"nccld-out-file", c"0|1", c"Write the logs of NCCL to a file per node and step")
+            }
             Self::OutDir => (c"nccld-out-dir", c"DIRECTORY", c"Directory of the files of nccld-out-file"),
-            Self::OutStdout => (c"nccld-out-stdout", c"0|1", c"Write the logs of NCCL to the output of the job"),
+            Self::OutStdout => {
+                (c"nccld-out-stdout", c"0|1", c"Write the logs of NCCL to the output of the job")
+            }
         }
     }
 }
