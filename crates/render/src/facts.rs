@@ -34,6 +34,50 @@ pub struct Facts {
     pub running: Running,
     /// Images that a part keeps while a change of version has not come to it.
     pub held_images: HeldImages,
+    /// The Job that fills the jail.
+    pub populate: PopulateFacts,
+}
+
+/// The Job that fills the jail, as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PopulateFacts {
+    /// What the Job that exists was made for; `None` where there is none.
+    pub mark: Option<PopulateMark>,
+    /// Whether it has done its work.
+    pub is_done: bool,
+    /// Whether login or worker pods are there, which see the jail.
+    pub jail_is_in_use: bool,
+}
+
+/// What a Job that fills the jail was made for. It is written on the Job ([`crate::labels::POPULATE_MARK`]), so that each wish to
+/// overwrite the jail is followed once, also by an operator that was started anew meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PopulateMark {
+    /// To fill a jail, as the spec says.
+    Fill,
+    /// To overwrite it for `maintenance: downscaleAndOverwritePopulateJail`.
+    Overwrite,
+    /// To tell that this maintenance is over. It finds a full jail.
+    Overwritten,
+}
+
+impl PopulateMark {
+    /// As the annotation writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Overwrite => "overwrite",
+            Self::Overwritten => "overwritten",
+        }
+    }
+
+    /// What the annotation says. One that says nothing known fills.
+    #[must_use]
+    pub fn from_annotation(text: Option<&str>) -> Self {
+        let all = [Self::Overwrite, Self::Overwritten];
+        all.into_iter().find(|mark| Some(mark.as_str()) == text).unwrap_or(Self::Fill)
+    }
 }
 
 /// A NodeSet of the cluster and its pods.

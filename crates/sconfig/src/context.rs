@@ -107,9 +107,10 @@ impl Context {
     /// Who gets which path.
     pub fn owners(&self) -> Owners {
         let configs = self.caches.configs.list();
-        let live = configs.iter().filter_map(|config| config.ok()).filter(|config| {
-            config.meta().deletion_timestamp.is_none() && self.whose(config) == Whose::Ours
-        });
+        let live = configs
+            .iter()
+            .filter_map(|config| config.ok())
+            .filter(|config| config.meta().deletion_timestamp.is_none() && self.whose(config) == Whose::Ours);
         Owners::of(live)
     }
 

@@ -83,7 +83,8 @@ pub fn not_written(problem: &Problem) -> (Told, Told) {
 
 /// What the conditions tell of files that slurmctld refuses, and that therefore did not come to the jail.
 pub fn refused(words: &str) -> (Told, Told) {
-    let message = format!("Slurm refuses the configuration with these files, and goes on with the one before: {words}");
+    let message =
+        format!("Slurm refuses the configuration with these files, and goes on with the one before: {words}");
     let kept = "the files stay as they were, because Slurm refuses the new ones: see UpdateActionsCompleted";
     (Told::no(reason::NOT_WRITTEN, kept), Told::no(reason::REFUSED, message))
 }
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn files_of_slurm_come_to_the_jail_when_slurmctld_runs_with_them_or_says_nothing_for_long() {
-        let step = |path: &str, verdict: &Verdict, is_patient| step(vec![file(path)], vec![], verdict, is_patient);
+        let step =
+            |path: &str, verdict: &Verdict, is_patient| step(vec![file(path)], vec![], verdict, is_patient);
         let (of_slurm, other) = ("/etc/slurm/x.conf", "/etc/motd");
         let awaited = Verdict::Awaited("it");
         assert!(matches!(step(of_slurm, &Verdict::InUse, true), Step::Write(..)));

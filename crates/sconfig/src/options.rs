@@ -37,7 +37,10 @@ impl Flags {
     #[must_use]
     pub fn warnings(&self) -> Vec<&'static str> {
         let given = [
-            (self.slurmapiserver.is_some(), "--slurmapiserver has no effect: slurmctld's own agent calls reconfigure"),
+            (
+                self.slurmapiserver.is_some(),
+                "--slurmapiserver has no effect: slurmctld's own agent calls reconfigure",
+            ),
             (
                 self.reconfigure_poll_interval.is_some(),
                 "--reconfigure-poll-interval has no effect: nothing is polled, the status of the SlurmCluster is watched",
@@ -81,7 +84,10 @@ mod tests {
         let role = Role::try_parse_from(["sconfigcontroller", "--slurmapiserver=http://x"]).unwrap();
         assert_eq!(role.own.warnings().len(), 1);
         assert_eq!(role.own.reconfigure_wait_timeout, Duration::from_secs(60));
-        assert_eq!((role.own.cluster_namespace.as_str(), role.own.cluster_name.as_str()), ("default", "soperator"));
+        assert_eq!(
+            (role.own.cluster_namespace.as_str(), role.own.cluster_name.as_str()),
+            ("default", "soperator")
+        );
         assert!(Role::try_parse_from(["sconfigcontroller", "--reconfigure-wait-timeout=soon"]).is_err());
     }
 }

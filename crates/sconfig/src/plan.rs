@@ -70,7 +70,11 @@ impl Owners {
 /// # Errors
 ///
 /// What is wrong: then none of its files is touched.
-pub fn files(config: &JailedConfig, content: Option<&Content>, owners: &Owners) -> Result<Vec<Wanted>, Problem> {
+pub fn files(
+    config: &JailedConfig,
+    content: Option<&Content>,
+    owners: &Owners,
+) -> Result<Vec<Wanted>, Problem> {
     let map = &config.spec.config_map.name;
     let Some(content) = content else {
         return Err(Problem::new(reason::NOT_FOUND, format!("ConfigMap {map} is not there; make it")));
@@ -91,11 +95,14 @@ pub fn files(config: &JailedConfig, content: Option<&Content>, owners: &Owners) 
         return Err(Problem::new(reason::NOT_WRITTEN, message));
     };
     let file = |(index, item): (usize, &api::nebius::JailedFile)| {
-        let path = JailPath::parse(&item.path)
-            .map_err(|error| Problem::new(reason::NOT_WRITTEN, format!("spec.items[{index}].path: {error}")))?;
+        let path = JailPath::parse(&item.path).map_err(|error| {
+            Problem::new(reason::NOT_WRITTEN, format!("spec.items[{index}].path: {error}"))
+        })?;
         let Some(content) = content.get(&item.key) else {
-            let message =
-                format!("spec.items[{index}].key: ConfigMap {map} has no key {:?}; add it, or remove the item", item.key);
+            let message = format!(
+                "spec.items[{index}].key: ConfigMap {map} has no key {:?}; add it, or remove the item",
+                item.key
+            );
             return Err(Problem::new(reason::NOT_FOUND, message));
         };
         Ok(Wanted { path, mode: config.mode(item.mode), content: content.clone() })
@@ -116,7 +123,8 @@ mod tests {
     use super::*;
 
     fn config(name: &str, created: &str, paths: &[&str]) -> JailedConfig {
-        let items: Vec<_> = paths.iter().map(|path| json!({ "key": "k", "path": path, "mode": 0o600 })).collect();
+        let items: Vec<_> =
+            paths.iter().map(|path| json!({ "key": "k", "path": path, "mode": 0o600 })).collect();
         serde_json::from_value(json!({
             "apiVersion": "slurm.nebius.ai/v1alpha1", "kind": "JailedConfig",
             "metadata": { "name": name, "creationTimestamp": created },
@@ -143,7 +151,8 @@ mod tests {
 
     #[test]
     fn who_was_there_first_gets_a_path_and_the_other_is_told_by_name() {
-        let (first, second) = (config("z", EARLY, &["/etc/motd"]), config("a", LATE, &["/etc/motd", "/etc/x"]));
+        let (first, second) =
+            (config("z", EARLY, &["/etc/motd"]), config("a", LATE, &["/etc/motd", "/etc/x"]));
         let owners = Owners::of([&second, &first]);
         assert!(files(&first, Some(&content()), &owners).is_ok());
         let problem = files(&second, Some(&content()), &owners).unwrap_err();
@@ -160,7 +169,11 @@ mod tests {
         assert!(told(None).message.contains("ConfigMap map"));
         let problem = told(Some(&Content::new()));
         assert_eq!(problem.reason, reason::NOT_FOUND);
-        assert!(problem.message.contains("spec.items[0].key") && problem.message.contains("\"k\""), "{}", problem.message);
+        assert!(
+            problem.message.contains("spec.items[0].key") && problem.message.contains("\"k\""),
+            "{}",
+            problem.message
+        );
     }
 
     #[test]

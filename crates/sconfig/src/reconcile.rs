@@ -22,7 +22,7 @@ use crate::member::{
 };
 use crate::memory::Settled;
 use crate::plan::{self, Owners, Problem};
-use crate::status::{Told, files_of, fold, is_done};
+use crate::status::{Told, files_of, fold, is_done, is_unsure};
 use crate::verdict::{Verdict, verdict};
 
 /// Brings a JailedConfig, or a group of them, one step nearer to what it says.
@@ -102,7 +102,10 @@ impl Look {
         match in_jail(&self.context, Jail::is_complete).await? {
             Ok(true) => {}
             Ok(false) => {
-                let told = Told::no(INIT, "waits for the jail to be filled; see the Job populate-jail of the cluster");
+                let told = Told::no(
+                    INIT,
+                    "waits for the jail to be filled; see the Job populate-jail of the cluster",
+                );
                 self.again_after(self.context.times.soon);
                 return self.tell_all(&live, &(told.clone(), told)).await;
             }
@@ -116,7 +119,10 @@ impl Look {
     }
 
     /// A JailedConfig that can be read, and is ours; else the user is told.
-    async fn readable<'a>(&self, config: &'a Guarded<JailedConfig>) -> Result<Option<&'a JailedConfig>, Error> {
+    async fn readable<'a>(
+        &self,
+        config: &'a Guarded<JailedConfig>,
+    ) -> Result<Option<&'a JailedConfig>, Error> {
         let config = match config.get() {
             Ok(config) => config,
             Err(invalid) => {
@@ -156,7 +162,7 @@ impl Look {
         }
         // One that cannot be read names no files.
         if let Some(config) = config.ok() {
-            let gone = obsolete(config, &self.owners);
+            let gone = if self.stays(config) { Vec::new() } else { obsolete(config, &self.owners) };
             let removed = in_jail(&self.context, move |jail| {
                 gone.iter().try_for_each(|path| {
                     jail.leftovers(path).iter().for_each(|leftover| jail.clear(leftover));
@@ -165,7 +171,8 @@ impl Look {
             });
             if let Err(error) = removed.await?.and_then(|removed| removed) {
                 self.again_after(self.context.times.look);
-                let problem = Problem::new(NOT_WRITTEN, format!("it goes when its files are out of the jail: {error}"));
+                let problem =
+                    Problem::new(NOT_WRITTEN, format!("it goes when its files are out of the jail: {error}"));
                 let files = files_of(config);
                 return self.tell(config, config.status.as_ref(), &not_written(&problem), &files).await;
             }
@@ -178,6 +185,14 @@ impl Look {
         Ok(())
     }
 
+    /// Whether the files of one that is being deleted stay. What a cluster writes itself comes back, or the cluster goes: its jobs, which
+    /// may run for long, need the files until their end.
+    fn stays(&self, config: &JailedConfig) -> bool {
+        let cluster = self.context.caches.clusters.get(&self.context.cluster);
+        let is_going = cluster.is_some_and(|cluster| cluster.meta().deletion_timestamp.is_some());
+        config.owning_cluster().is_some() || is_going
+    }
+
     /// Removes old files whose time has come.
     async fn clear_leftovers(&mut self) -> Result<(), Error> {
         let (due, next) = self.context.memory.due_leftovers(&self.unit, Instant::now());
@@ -185,7 +200,9 @@ impl Look {
             self.again_after(next);
         }
         if !due.is_empty() {
-            in_jail(&self.context, move |jail| due.iter().for_each(|leftover| jail.clear(leftover))).await?.ok();
+            in_jail(&self.context, move |jail| due.iter().for_each(|leftover| jail.clear(leftover)))
+                .await?
+                .ok();
         }
         Ok(())
     }
@@ -203,7 +220,8 @@ impl Look {
 
     /// Whether nothing was left to be done for just this, and the files are as they then were.
     async fn is_settled(&self, made_of: &[String]) -> Result<bool, Error> {
-        let Some(settled) = self.context.memory.settled(&self.unit).filter(|known| known.made_of == made_of) else {
+        let Some(settled) = self.context.memory.settled(&self.unit).filter(|known| known.made_of == made_of)
+        else {
             return Ok(false);
         };
         let is_same = in_jail(&self.context, move |jail| {
@@ -226,7 +244,8 @@ impl Look {
                         is_settled = false;
                         self.again_after(self.context.times.look);
                     }
-                    self.tell(config, config.status.as_ref(), &not_written(&problem), &files_of(config)).await?;
+                    self.tell(config, config.status.as_ref(), &not_written(&problem), &files_of(config))
+                        .await?;
                     continue;
                 }
             };
@@ -354,7 +373,10 @@ impl Look {
                 // First told, then done: whoever comes after a crash knows that the files are not sure, and which there may be.
                 let all: BTreeSet<String> = files_of(config).union(&wanted).cloned().collect();
                 let told = on_the_way("the files are being written");
-                let between = self.write_status(config, before.as_ref(), &told, &all).await?;
+                let between = match before {
+                    Some(before) if is_unsure(config) && files_of(config) == all => before,
+                    before => self.write_status(config, before.as_ref(), &told, &all).await?,
+                };
                 let (files, obsolete, count) = (files.clone(), obsolete.clone(), files.len());
                 let done = in_jail(&self.context, move |jail| match jail.write(&files) {
                     Ok(left) => (left, obsolete.iter().try_for_each(|path| jail.remove(path))),
@@ -432,9 +454,12 @@ impl Look {
         let is_bad = |told: &Told| !told.status && !["Refresh", "Init"].contains(&told.reason);
         if is_bad(&told.1) && !said(&told.1.message) {
             self.context.tell(config, EventType::Warning, told.1.reason, &told.1.message);
-        } else if told.0.status && !known.into_iter().flatten().any(|known| {
-            known.type_ == FILES_WRITTEN && known.status == "True"
-        }) {
+        } else if told.0.status
+            && !known
+                .into_iter()
+                .flatten()
+                .any(|known| known.type_ == FILES_WRITTEN && known.status == "True")
+        {
             self.context.tell(config, EventType::Normal, FILES_WRITTEN, "the files are in the jail");
         }
     }

@@ -73,7 +73,8 @@ async fn work(settings: &Settings, flags: &Flags) -> Result<(), RunError> {
     let cluster_key = Key::new(&flags.cluster_namespace, &flags.cluster_name);
     tracing::info!(version = env!("CARGO_PKG_VERSION"), cluster = %cluster_key, "sconfigcontroller starts");
 
-    let (calls, reconciles, results) = (CallMetrics::default(), ReconcileMetrics::default(), Results::default());
+    let (calls, reconciles, results) =
+        (CallMetrics::default(), ReconcileMetrics::default(), Results::default());
     let claim = Claim::none();
     let cluster = Cluster::find().await?;
     let watches = client::Watches::default();
@@ -95,7 +96,8 @@ async fn work(settings: &Settings, flags: &Flags) -> Result<(), RunError> {
     let mut registry = Registry::default();
     calls.register(&mut registry);
     reconciles.register(&mut registry);
-    let shown = Shown { checks, metrics: Arc::new(registry), results: results.clone(), log_level: Some(log_level) };
+    let shown =
+        Shown { checks, metrics: Arc::new(registry), results: results.clone(), log_level: Some(log_level) };
     let server = Server::bind(settings, shown, Some(&free)).await?;
     let until = stop.clone();
     tasks.spawn(async move {

@@ -61,6 +61,12 @@ pub fn is_done(config: &JailedConfig) -> bool {
     done.count() == 2
 }
 
+/// Whether the status already says of the spec as it is that its files may not be there.
+pub fn is_unsure(config: &JailedConfig) -> bool {
+    let mut conditions = config.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|known| known.type_ == FILES_WRITTEN && known.status == "False")
+}
+
 /// The paths that the status says are there because of the object.
 pub fn files_of(config: &JailedConfig) -> BTreeSet<String> {
     config.status.iter().flat_map(|status| status.files.iter().flatten()).cloned().collect()
@@ -85,7 +91,9 @@ mod tests {
         let files: BTreeSet<String> = ["/a".to_owned()].into();
         let (yes, no) = (Told::yes(SUCCESS), Told::no(REFRESH, "waits"));
         config.status = Some(fold(&config, None, (&yes, &no), &files, at(1)));
-        assert!(!is_done(&config));
+        assert!(!is_done(&config) && !is_unsure(&config));
+        config.status = Some(fold(&config, config.status.as_ref(), (&no, &no), &files, at(2)));
+        assert!(is_unsure(&config));
         config.status = Some(fold(&config, config.status.as_ref(), (&yes, &yes), &files, at(2)));
         assert!(is_done(&config));
         assert_eq!(files_of(&config), files);

@@ -70,7 +70,9 @@ mod tests {
     use super::*;
 
     fn set(text: &str) -> EffectiveSet {
-        EffectiveSet::new([("a..x.conf".to_owned(), text.into()), ("slurm.conf".to_owned(), b"s".to_vec())].into())
+        EffectiveSet::new(
+            [("a..x.conf".to_owned(), text.into()), ("slurm.conf".to_owned(), b"s".to_vec())].into(),
+        )
     }
 
     fn status(in_use: &EffectiveSet, refused: Option<&EffectiveSet>) -> ConfigurationStatus {
@@ -87,7 +89,11 @@ mod tests {
         let (old, new) = (set("old"), set("new"));
         let of = |set, known: &ConfigurationStatus| verdict(&files, Some(set), Some(known));
         assert_eq!(of(&new, &status(&new, None)), Verdict::InUse);
-        assert_eq!(of(&old, &status(&old, None)), Verdict::Awaited(NOT_TAKEN), "the operator has not seen them yet");
+        assert_eq!(
+            of(&old, &status(&old, None)),
+            Verdict::Awaited(NOT_TAKEN),
+            "the operator has not seen them yet"
+        );
         assert_eq!(of(&new, &status(&old, None)), Verdict::Awaited(NOT_IN_USE));
         assert_eq!(of(&new, &status(&old, Some(&new))), Verdict::Refused("fatal: no".into()));
         assert_eq!(of(&new, &status(&old, Some(&old))), Verdict::Awaited(NOT_IN_USE), "that was another one");

@@ -105,13 +105,16 @@ fn no_write_lands_outside_of_the_jail() {
     let path = |path: &str| JailPath::parse(path).unwrap();
     let (mut written, mut refused) = (0, 0);
     for round in 0..rounds {
-        let file = |name: &str| Wanted { path: path(name), mode: 0o644, content: format!("{round}").into_bytes() };
+        let file =
+            |name: &str| Wanted { path: path(name), mode: 0o644, content: format!("{round}").into_bytes() };
         match jail.write(&[file("/etc/slurm/a.conf"), file("/etc/slurm/b.conf")]) {
             Ok(left) => {
                 written += 1;
                 left.iter().for_each(|leftover| jail.clear(leftover));
             }
-            Err(JailError::Root { .. } | JailError::Full { .. } | JailError::ReadOnly { .. }) => unreachable!(),
+            Err(JailError::Root { .. } | JailError::Full { .. } | JailError::ReadOnly { .. }) => {
+                unreachable!()
+            }
             Err(_) => refused += 1,
         }
         // Reading and removing follow no link either.

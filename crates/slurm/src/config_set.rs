@@ -54,7 +54,9 @@ mod tests {
             assert_eq!(name_of_key(&key), name);
         }
         assert_eq!(key_of_name("prolog.d/10.sh").as_deref(), Some("prolog.d..10.sh"));
-        for name in ["", ".", "..", "a..b", "a./b", "a/.b", "a//b", "/a", "a/", "with space", &"x".repeat(254)] {
+        for name in
+            ["", ".", "..", "a..b", "a./b", "a/.b", "a//b", "/a", "a/", "with space", &"x".repeat(254)]
+        {
             assert_eq!(key_of_name(name), None, "{name:?}");
         }
         assert_eq!(name_of_key("a...b"), "a...b", "nothing that we wrote");

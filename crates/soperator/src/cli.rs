@@ -17,6 +17,7 @@ use crate::conf;
 use crate::config;
 use crate::crds;
 use crate::diff;
+use crate::jail;
 use crate::nodeset;
 use crate::render;
 use crate::role::Role;
@@ -73,6 +74,8 @@ enum Command {
     /// Look at a set of workers: pods, Slurm nodes, jobs, and why they change; drain, undrain and restart them
     #[command(name = "nodeset")]
     NodeSet(nodeset::Args),
+    /// Work inside the jail, the root file system that users of a cluster share
+    Jail(jail::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
     /// Look at the settings of a role
@@ -253,6 +256,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::NodeSet(args) => nodeset::run(&args, out),
+        Command::Jail(args) => jail::run(&args),
         Command::Slurm(args) => slurm::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),

@@ -8,6 +8,7 @@ mod config;
 mod crds;
 mod desired;
 mod diff;
+mod jail;
 mod nodeset;
 mod place;
 mod render;

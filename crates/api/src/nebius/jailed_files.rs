@@ -39,7 +39,12 @@ impl JailedConfig {
     /// The group of JailedConfigs that it is brought about with.
     #[must_use]
     pub fn aggregation(&self) -> Option<&str> {
-        self.meta().labels.as_ref()?.get(AGGREGATION_LABEL).map(String::as_str).filter(|value| !value.is_empty())
+        self.meta()
+            .labels
+            .as_ref()?
+            .get(AGGREGATION_LABEL)
+            .map(String::as_str)
+            .filter(|value| !value.is_empty())
     }
 
     /// Its place among those that want the same path: what a cluster writes itself comes first, then who was there first.
@@ -74,7 +79,8 @@ mod tests {
 
     #[test]
     fn what_a_cluster_writes_itself_comes_first_and_then_who_was_there_first() {
-        let owner = json!([{ "apiVersion": "slurm.nebius.ai/v1", "kind": "SlurmCluster", "name": "c", "uid": "u" }]);
+        let owner =
+            json!([{ "apiVersion": "slurm.nebius.ai/v1", "kind": "SlurmCluster", "name": "c", "uid": "u" }]);
         let at = |name: &str, time: &str| json!({ "name": name, "creationTimestamp": time });
         let own = config(json!({
             "name": "z", "creationTimestamp": "2026-01-03T00:00:00Z", "ownerReferences": owner,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::nebius::{JAILED_FILES_FINALIZER, JailedConfig};
+use engine::cache::Change;
 use engine::events::EventType;
 use engine::view::Guarded;
 use engine::{Key, finalizer};
@@ -283,9 +284,17 @@ pub async fn release(context: &Context, namespace: &str) -> Result<(), Error> {
 
 /// The clusters that a change of a JailedConfig concerns. Without any in its namespace, a key that leads nowhere: the look at it
 /// lets the JailedConfig go.
-pub fn concerned(caches: &Caches, config: &Key) -> Vec<Key> {
-    let clusters = clusters_in(caches, &config.namespace);
-    if clusters.is_empty() { vec![config.clone()] } else { clusters }
+pub fn concerned(caches: &Caches, change: &Change<Guarded<JailedConfig>>) -> Vec<Key> {
+    let what = |config: &Arc<Guarded<JailedConfig>>| {
+        let meta = config.meta().clone();
+        (meta.uid, meta.generation, meta.annotations, meta.deletion_timestamp, meta.finalizers)
+    };
+    // A change of the status alone is told by its owner's watch.
+    if change.before.as_ref().map(what) == change.after.as_ref().map(what) {
+        return Vec::new();
+    }
+    let clusters = clusters_in(caches, &change.key.namespace);
+    if clusters.is_empty() { vec![change.key.clone()] } else { clusters }
 }
 
 #[cfg(test)]
@@ -319,7 +328,8 @@ mod tests {
         let mut now = 0;
         // A change each 900 ms.
         for number in 2..7 {
-            let Step::Wait(pending, wait) = step(Some(&known), &versions(&number.to_string()), at(now)) else {
+            let Step::Wait(pending, wait) = step(Some(&known), &versions(&number.to_string()), at(now))
+            else {
                 assert!(now >= 3600, "taken after {now} ms");
                 return;
             };
@@ -357,11 +367,12 @@ mod tests {
         ]
         .into();
         let left_out = Mutex::new(Vec::new());
-        let files = merge(&[&first, &second, &third], &parts, |config| left_out.lock().push(config.name_any()));
-        assert_eq!(files.iter().map(|(name, file)| (name.as_str(), file.len())).collect::<Vec<_>>(), [
-            ("x.conf", 1),
-            ("y.conf", 2)
-        ]);
+        let files =
+            merge(&[&first, &second, &third], &parts, |config| left_out.lock().push(config.name_any()));
+        assert_eq!(
+            files.iter().map(|(name, file)| (name.as_str(), file.len())).collect::<Vec<_>>(),
+            [("x.conf", 1), ("y.conf", 2)]
+        );
         assert_eq!(*left_out.lock(), ["c"]);
     }
 }

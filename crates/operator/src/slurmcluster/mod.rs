@@ -13,6 +13,7 @@ mod observe;
 mod order;
 mod parts;
 mod pods;
+mod populate;
 mod preview;
 mod reconcile;
 mod status;
@@ -32,7 +33,7 @@ pub(crate) use desired::desired;
 pub use ending::FINALIZER;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use for_workers::{ForWorkers, for_workers};
-pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
+pub use parts::{CONFIGURATION_APPLIED, JAIL_POPULATED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
@@ -117,13 +118,16 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     referenced!(secrets, secrets);
     referenced!(config_maps, config_maps);
     referenced!(claims, claims, own_claims);
+    controller.watch(&caches.jailed_configs, |change| {
+        change.object().and_then(|object| owner_key(&**object, &SlurmCluster::kind(&())))
+    });
     controller.watch(&caches.pods, |change| {
         change
             .object()
             .and_then(|pod| Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?)))
     });
     let known = caches.clone();
-    controller.watch(&caches.jailed_configs, move |change| jailed::concerned(&known, &change.key));
+    controller.watch(&caches.jailed_configs, move |change| jailed::concerned(&known, change));
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {
         let set = change.object().and_then(|set| set.ok());

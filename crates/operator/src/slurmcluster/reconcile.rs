@@ -187,6 +187,7 @@ impl Look<'_> {
         seen.parts = evidence.parts();
         seen.ready_workers = evidence.ready_workers();
         seen.ready_login = evidence.ready_login();
+        seen.ready_sconfig_controller = evidence.ready_sconfig_controller();
         seen.unknown_sets = evidence.unknown_sets(self.cluster);
         let told = tell(context, self.cluster, &seen).await;
         applied?;
@@ -343,7 +344,7 @@ fn is_held(facts: &Facts) -> bool {
     [&held.slurmctld, &held.sshd, &held.slurmd].into_iter().any(Option::is_some)
 }
 
-const ALL_COMPONENTS: [Component; 8] = [
+const ALL_COMPONENTS: [Component; 10] = [
     Component::Common,
     Component::Controller,
     Component::Accounting,
@@ -352,6 +353,8 @@ const ALL_COMPONENTS: [Component; 8] = [
     Component::NodeSet,
     Component::Login,
     Component::Database,
+    Component::PopulateJail,
+    Component::SConfigController,
 ];
 
 /// Folds what was seen into the status.

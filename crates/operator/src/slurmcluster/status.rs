@@ -36,6 +36,8 @@ pub struct Observation {
     pub ready_workers: i32,
     /// Login pods that are ready.
     pub ready_login: i32,
+    /// Pods of the program that writes files into the jail that are ready.
+    pub ready_sconfig_controller: i32,
 }
 
 /// The new status.
@@ -87,7 +89,7 @@ pub fn fold(cluster: &SlurmCluster, seen: &Observation, now: Timestamp) -> Slurm
         phase: Some(phase_of(seen).into()),
         ready_workers: Some(seen.ready_workers),
         ready_login: Some(seen.ready_login),
-        ready_s_config_controller: before.ready_s_config_controller,
+        ready_s_config_controller: Some(seen.ready_sconfig_controller),
         configuration: configuration(before.configuration, seen),
         observed_generation: generation,
     }

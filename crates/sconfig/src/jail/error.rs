@@ -16,7 +16,9 @@ pub enum JailError {
         error: Errno,
     },
     /// A link could lead the write elsewhere.
-    #[error("{path} is a symbolic link in the jail, and links are not followed; remove it, and the file is written")]
+    #[error(
+        "{path} is a symbolic link in the jail, and links are not followed; remove it, and the file is written"
+    )]
     Link {
         /// The file.
         path: JailPath,
@@ -43,7 +45,9 @@ pub enum JailError {
         path: JailPath,
     },
     /// A file is not replaced by a directory.
-    #[error("a part of {path} is a file in the jail and would have to be a directory; remove it, or change the path")]
+    #[error(
+        "a part of {path} is a file in the jail and would have to be a directory; remove it, or change the path"
+    )]
     FileOnTheWay {
         /// The file.
         path: JailPath,
@@ -55,7 +59,9 @@ pub enum JailError {
         path: JailPath,
     },
     /// No space.
-    #[error("{path} cannot be written: no space is left in the jail; make room, and it is tried again. What was there is unchanged")]
+    #[error(
+        "{path} cannot be written: no space is left in the jail; make room, and it is tried again. What was there is unchanged"
+    )]
     Full {
         /// The file.
         path: JailPath,

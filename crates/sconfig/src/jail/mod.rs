@@ -169,7 +169,8 @@ impl Jail {
         let opened = openat2(&self.root, or_dot(path.parent()), beneath(flags));
         let Some(mut directory) = opened.ok().and_then(|fd| Dir::from_fd(fd).ok()) else { return Vec::new() };
         let prefix = write::temporary_prefix(path);
-        let names = directory.iter().flatten().filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned()));
+        let names =
+            directory.iter().flatten().filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned()));
         names
             .filter(|name| name.starts_with(&prefix))
             .map(|name| Leftover { directory: path.parent().to_owned(), name })

@@ -27,20 +27,26 @@ impl JailPath {
         };
         for part in path.split('/') {
             if part.is_empty() || part == "." || part == ".." {
-                return Err(format!("{text:?} has an empty part, \".\" or \"..\"; write the plain path of a file"));
+                return Err(format!(
+                    "{text:?} has an empty part, \".\" or \"..\"; write the plain path of a file"
+                ));
             }
             if part.len() > LONGEST_NAME || part.contains('\0') {
                 return Err(format!("{text:?} has a part that no file can be called"));
             }
             if part.starts_with(TEMPORARY) {
-                return Err(format!("{text:?}: names that begin with {TEMPORARY} are not for users; take another"));
+                return Err(format!(
+                    "{text:?}: names that begin with {TEMPORARY} are not for users; take another"
+                ));
             }
         }
         if path.len() > LONGEST_PATH {
             return Err("the path is longer than the kernel takes".into());
         }
         if path.starts_with(RESERVED) {
-            return Err(format!("{text:?} tells how complete the jail is, and is not for users; take another name"));
+            return Err(format!(
+                "{text:?} tells how complete the jail is, and is not for users; take another name"
+            ));
         }
         Ok(Self(path.to_owned()))
     }
@@ -79,8 +85,19 @@ mod tests {
     fn paths_that_lead_elsewhere_or_nowhere_are_refused() {
         let long = format!("/{}", "x".repeat(256));
         for text in [
-            "", "/", "etc/motd", "/etc/", "//etc/motd", "/etc//motd", "/etc/../motd", "/./motd", "/..", "/a\0b", &long,
-            "/.soperator-jail.json", "/etc/.sconfig-1",
+            "",
+            "/",
+            "etc/motd",
+            "/etc/",
+            "//etc/motd",
+            "/etc//motd",
+            "/etc/../motd",
+            "/./motd",
+            "/..",
+            "/a\0b",
+            &long,
+            "/.soperator-jail.json",
+            "/etc/.sconfig-1",
         ] {
             assert!(JailPath::parse(text).is_err(), "{text:?}");
         }

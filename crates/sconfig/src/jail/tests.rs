@@ -36,8 +36,10 @@ impl Place {
 
     /// All that is there, with what is on its way.
     fn names(&self, path: &str) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(self.at(path)).unwrap().map(|item| item.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = fs::read_dir(self.at(path))
+            .unwrap()
+            .map(|item| item.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -120,8 +122,15 @@ fn what_is_no_file_is_not_replaced() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (directory, pipe) = (file("/etc/slurm.conf", "x"), file("/etc/pipe", "x"));
     assert_eq!(place.jail.compare(&directory), Err(JailError::Directory { path: directory.path.clone() }));
-    assert_eq!(place.jail.write(&[directory.clone()]), Err(JailError::Directory { path: directory.path.clone() }));
-    assert_eq!(place.jail.compare(&pipe), Err(JailError::NoFile { path: pipe.path.clone() }), "and it does not hang");
+    assert_eq!(
+        place.jail.write(&[directory.clone()]),
+        Err(JailError::Directory { path: directory.path.clone() })
+    );
+    assert_eq!(
+        place.jail.compare(&pipe),
+        Err(JailError::NoFile { path: pipe.path.clone() }),
+        "and it does not hang"
+    );
     place.jail.write(&[file("/etc/plain", "x")]).unwrap();
     let below = file("/etc/plain/below", "x");
     assert_eq!(place.jail.write(&[below.clone()]), Err(JailError::FileOnTheWay { path: below.path }));
@@ -198,7 +207,11 @@ fn in_a_mount_namespace(script: &str, test: &str) {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]

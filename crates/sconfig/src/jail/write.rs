@@ -182,7 +182,8 @@ impl Staged {
         match swapped {
             Swapped::Exchanged => {
                 // Only ours goes back: what somebody else has put there since is theirs.
-                let is_ours = stat(&self.directory, self.path.name()).is_ok_and(|stat| stat.st_ino == self.inode);
+                let is_ours =
+                    stat(&self.directory, self.path.name()).is_ok_and(|stat| stat.st_ino == self.inode);
                 if is_ours && self.rename(RenameFlags::RENAME_EXCHANGE).is_ok() {
                     self.discard();
                 }
@@ -198,8 +199,7 @@ impl Staged {
 
     /// Removes the file under its other name, if it is ours.
     fn discard(&self) {
-        let is_ours =
-            |inode: u64| self.inode == 0 || inode == self.inode;
+        let is_ours = |inode: u64| self.inode == 0 || inode == self.inode;
         if stat(&self.directory, &self.temporary).is_ok_and(|stat| is_ours(stat.st_ino)) {
             let _ = unlinkat(&self.directory, self.temporary.as_str(), UnlinkatFlags::NoRemoveDir);
         }

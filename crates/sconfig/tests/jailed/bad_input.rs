@@ -40,7 +40,11 @@ async fn a_link_or_a_directory_in_the_place_of_a_file_is_told_and_left_alone() -
 
     // One that cannot be reached does not hold up its deletion, and what is behind the link stays.
     place.delete("way").await?;
-    place.until("it is gone", async || Ok(place.api::<JailedConfig>().get_opt("way").await?.is_none().then_some(()))).await?;
+    place
+        .until("it is gone", async || {
+            Ok(place.api::<JailedConfig>().get_opt("way").await?.is_none().then_some(()))
+        })
+        .await?;
     assert_eq!(fs::read_to_string(&victim)?, "untouched");
     Ok(())
 }

@@ -57,7 +57,11 @@ async fn a_change_replaces_the_file_at_once_and_the_old_one_goes_later() -> Resu
         let items = fs::read_dir(place.at("/etc")).unwrap().map(|item| item.unwrap());
         items.map(|item| (item.file_name().into_string().unwrap(), item.metadata().unwrap().ino())).collect()
     };
-    assert!(names().iter().any(|(name, inode)| name.starts_with(".sconfig-") && *inode == old), "{:?}", names());
+    assert!(
+        names().iter().any(|(name, inode)| name.starts_with(".sconfig-") && *inode == old),
+        "{:?}",
+        names()
+    );
     place.until("the old file is gone", async || Ok((names().len() == 1).then_some(()))).await?;
     assert!(place.until_told("a", FILES_WRITTEN, "Success").await?.0);
     Ok(())
@@ -76,7 +80,11 @@ async fn an_old_file_of_a_process_before_is_found_and_removed() -> Result<()> {
     }
     assert_eq!(fs::read_dir(place.at("/etc"))?.count(), 2);
     place.start(times()).await?;
-    place.until("the old file is gone", async || Ok((fs::read_dir(place.at("/etc"))?.count() == 1).then_some(()))).await?;
+    place
+        .until("the old file is gone", async || {
+            Ok((fs::read_dir(place.at("/etc"))?.count() == 1).then_some(()))
+        })
+        .await?;
     assert_eq!(place.text("/etc/x").as_deref(), Some("1"));
     Ok(())
 }
@@ -89,13 +97,18 @@ async fn files_go_with_their_jailed_config_and_with_their_items() -> Result<()> 
     place.until_text("/etc/y", "2").await?;
     place.change("a", json!({ "spec": { "items": [{ "key": "k", "path": "/etc/z" }] } })).await?;
     place.until_text("/etc/z", "1").await?;
-    place.until("the files of old items are gone", async || {
-        Ok((place.text("/etc/x").is_none() && place.text("/etc/y").is_none()).then_some(()))
-    })
-    .await?;
+    place
+        .until("the files of old items are gone", async || {
+            Ok((place.text("/etc/x").is_none() && place.text("/etc/y").is_none()).then_some(()))
+        })
+        .await?;
     fs::write(place.at("/etc/of-a-user"), "stays")?;
     place.delete("a").await?;
-    place.until("it is gone", async || Ok(place.api::<JailedConfig>().get_opt("a").await?.is_none().then_some(()))).await?;
+    place
+        .until("it is gone", async || {
+            Ok(place.api::<JailedConfig>().get_opt("a").await?.is_none().then_some(()))
+        })
+        .await?;
     assert_eq!(place.text("/etc/z"), None);
     assert_eq!(place.text("/etc/of-a-user").as_deref(), Some("stays"));
     Ok(())
@@ -156,5 +169,31 @@ async fn a_file_that_somebody_in_the_jail_changed_or_removed_comes_back() -> Res
     // As when the jail is filled anew.
     fs::remove_dir_all(place.at("/etc"))?;
     place.until_text("/etc/x", "1").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cluster_writes_itself_stays_when_its_jailed_config_goes() -> Result<()> {
+    let place = Place::new("own").await?;
+    place.make_cluster("c").await?;
+    let hash = place.operator_takes(&[("slurm.conf", "s")]).await?;
+    place.slurmctld(json!({ "inUse": hash })).await?;
+    let uid = place.cluster_uid("c").await?;
+    let owner =
+        json!([{ "apiVersion": "slurm.nebius.ai/v1", "kind": "SlurmCluster", "name": "c", "uid": uid }]);
+    place
+        .make("c-slurm-configs", &[("slurm.conf", "/etc/slurm/slurm.conf")], |value| {
+            value["metadata"]["ownerReferences"] = owner;
+        })
+        .await?;
+    place.until_text("/etc/slurm/slurm.conf", "s").await?;
+    place.until_told("c-slurm-configs", FILES_WRITTEN, "Success").await?;
+    place.delete("c-slurm-configs").await?;
+    place
+        .until("it is gone", async || {
+            Ok(place.api::<JailedConfig>().get_opt("c-slurm-configs").await?.is_none().then_some(()))
+        })
+        .await?;
+    assert_eq!(place.text("/etc/slurm/slurm.conf").as_deref(), Some("s"), "jobs may need it until their end");
     Ok(())
 }

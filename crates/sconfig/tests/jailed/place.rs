@@ -74,9 +74,14 @@ pub fn times() -> Times {
 }
 
 /// Runs the controller on a namespace until `stop`.
-pub async fn operate(client: Client, namespace: String, jail: PathBuf, times: Times, stop: CancellationToken) {
-    let setup =
-        Setup { times, concurrency: 2, ..Setup::new(Key::new(&namespace, CLUSTER), jail) };
+pub async fn operate(
+    client: Client,
+    namespace: String,
+    jail: PathBuf,
+    times: Times,
+    stop: CancellationToken,
+) {
+    let setup = Setup { times, concurrency: 2, ..Setup::new(Key::new(&namespace, CLUSTER), jail) };
     let elected = watch::Sender::new(true).subscribe();
     if let Err(error) = controller::run(client, setup, elected, stop).await {
         eprintln!("{error}");
@@ -158,7 +163,12 @@ impl Place {
     }
 
     /// Makes a JailedConfig of a ConfigMap of the same name; `items` are keys and paths.
-    pub async fn make(&self, name: &str, items: &[(&str, &str)], change: impl FnOnce(&mut Value)) -> Result<()> {
+    pub async fn make(
+        &self,
+        name: &str,
+        items: &[(&str, &str)],
+        change: impl FnOnce(&mut Value),
+    ) -> Result<()> {
         let mut value = jailed(name, items);
         change(&mut value);
         self.api::<JailedConfig>().create(&PostParams::default(), &serde_json::from_value(value)?).await?;
@@ -180,7 +190,8 @@ impl Place {
         let config = self.api::<JailedConfig>().get(name).await?;
         let current = config.metadata.generation;
         let conditions = config.status.and_then(|status| status.conditions).unwrap_or_default();
-        let found = conditions.into_iter().find(|known| known.type_ == type_ && known.observed_generation == current);
+        let found =
+            conditions.into_iter().find(|known| known.type_ == type_ && known.observed_generation == current);
         Ok(found.map(|known| (known.status == "True", known.reason, known.message)))
     }
 
@@ -246,6 +257,10 @@ impl Place {
 
     pub async fn make_cluster(&self, name: &str) -> Result<()> {
         make_cluster(&self.client, self.name(), name).await
+    }
+
+    pub async fn cluster_uid(&self, name: &str) -> Result<String> {
+        Ok(clusters(&self.client, self.name()).get(name).await?.uid().unwrap_or_default())
     }
 }
 

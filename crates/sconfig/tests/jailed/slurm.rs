@@ -24,11 +24,14 @@ async fn a_reconfigure_is_done_when_slurmctld_runs_with_the_files() -> Result<()
     let (_, message) = place.until_told("a", COMPLETED, "Refresh").await?;
     assert!(message.contains("the operator to put these files"), "{message}");
     let hash = place.operator_takes(&[("slurm.conf", "s"), ("x.conf", "X=1")]).await?;
-    place.until("it waits for slurmctld", async || {
-        let told = place.condition("a", COMPLETED).await?;
-        Ok(told.filter(|(status, _, message)| !status && message.contains("slurmctld to run with these files")))
-    })
-    .await?;
+    place
+        .until("it waits for slurmctld", async || {
+            let told = place.condition("a", COMPLETED).await?;
+            Ok(told.filter(|(status, _, message)| {
+                !status && message.contains("slurmctld to run with these files")
+            }))
+        })
+        .await?;
     assert_eq!(place.text("/etc/slurm/x.conf"), None, "commands in the jail go on with what slurmctld has");
     place.slurmctld(json!({ "inUse": hash })).await?;
     assert!(place.until_told("a", COMPLETED, "Success").await?.0);
@@ -85,10 +88,13 @@ async fn without_slurmctld_the_jail_gets_the_files_after_a_while() -> Result<()>
 async fn twenty_files_are_told_in_few_writes() -> Result<()> {
     let place = Place::new("twenty").await?;
     let keys: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
-    let data = |text: &str| -> Value { keys.iter().map(|key| (key.clone(), json!(text))).collect::<serde_json::Map<_, _>>().into() };
+    let data = |text: &str| -> Value {
+        keys.iter().map(|key| (key.clone(), json!(text))).collect::<serde_json::Map<_, _>>().into()
+    };
     place.map("a", data("1")).await?;
     let paths: Vec<String> = keys.iter().map(|key| format!("/opt/{key}")).collect();
-    let items: Vec<(&str, &str)> = keys.iter().zip(&paths).map(|(key, path)| (key.as_str(), path.as_str())).collect();
+    let items: Vec<(&str, &str)> =
+        keys.iter().zip(&paths).map(|(key, path)| (key.as_str(), path.as_str())).collect();
     place.make("a", &items, |_| {}).await?;
     place.until_told("a", FILES_WRITTEN, "Success").await?;
     let before = place.writes().len();

@@ -88,7 +88,8 @@ impl Scenario for Life {
                         apply_map(client, namespace, name, json!({ "k": "1" })).await?;
                     }
                     let label = json!({ "slurm.nebius.ai/jailed-aggregation": "common" });
-                    for (name, path) in [("a", "/etc/slurm/x.conf"), ("b", "/etc/b"), ("alone", "/opt/alone")] {
+                    for (name, path) in [("a", "/etc/slurm/x.conf"), ("b", "/etc/b"), ("alone", "/opt/alone")]
+                    {
                         let mut value = jailed(name, &[("k", path)]);
                         if name != "alone" {
                             value["metadata"]["labels"] = label.clone();
@@ -130,7 +131,12 @@ impl Scenario for Life {
             let has = |path: &str, text: &str| files.get(path).map(String::as_str) == Some(text);
             let is_clean = !files.keys().any(|path| path.contains(".sconfig-"));
             let expected = match step {
-                0 => all.len() == 3 && has("etc/slurm/x.conf", "1") && has("etc/b", "1") && has("opt/alone", "1"),
+                0 => {
+                    all.len() == 3
+                        && has("etc/slurm/x.conf", "1")
+                        && has("etc/b", "1")
+                        && has("opt/alone", "1")
+                }
                 1 => {
                     has("etc/slurm/x.conf", "2")
                         && has("etc/b", "2")
