@@ -83,13 +83,18 @@ fn job(cluster: &ValidatedCluster, populate: &PopulateJail, jail: &VolumeChoice,
         ..Container::default()
     };
     let main = Built { container, mounts };
-    let mut template =
-        Pod::new(cluster, Component::PopulateJail, &populate.pod, main, GRACE).build().template;
+    // On its pods, too, so that a Job for another end is always another Job.
+    let mark = BTreeMap::from([(labels::POPULATE_MARK.into(), mark.as_str().into())]);
+    let pod = Pod {
+        annotations: mark.clone(),
+        ..Pod::new(cluster, Component::PopulateJail, &populate.pod, main, GRACE)
+    };
+    let mut template = pod.build().template;
     if let Some(spec) = &mut template.spec {
         spec.restart_policy = Some("Never".into());
     }
     let mut metadata = cluster.metadata(cluster.names.populate_jail(), Component::PopulateJail);
-    metadata.annotations = Some(BTreeMap::from([(labels::POPULATE_MARK.into(), mark.as_str().into())]));
+    metadata.annotations = Some(mark);
     Job {
         metadata,
         spec: Some(JobSpec {
