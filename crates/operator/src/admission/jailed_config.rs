@@ -3,7 +3,8 @@
 use api::nebius::JailedConfig;
 use render::check::problem::{Problem, Problems, Severity};
 use render::slurm_files::{
-    CGROUP_CONF, CUSTOM_SLURM_CONF, GRES_CONF, MPI_CONF, PLUGSTACK_CONF, SLURM_CONF, SLURM_REST_CONF, TOPOLOGY_CONF,
+    CGROUP_CONF, CUSTOM_SLURM_CONF, GRES_CONF, MPI_CONF, PLUGSTACK_CONF, SLURM_CONF, SLURM_REST_CONF,
+    TOPOLOGY_CONF,
 };
 use slurm::config_set::{key_of_name, name_of_path};
 
@@ -34,7 +35,8 @@ pub fn jailed_config(config: &JailedConfig) -> Vec<Problem> {
             continue;
         }
         if item.path.starts_with(RESERVED) {
-            problems.error(&path, format!("{:?} tells how complete the jail is; write another path", item.path));
+            problems
+                .error(&path, format!("{:?} tells how complete the jail is; write another path", item.path));
             continue;
         }
         remarks(config, item.path.as_str(), &path, &mut problems);
@@ -56,7 +58,9 @@ pub fn jailed_config(config: &JailedConfig) -> Vec<Problem> {
 fn remarks(config: &JailedConfig, file: &str, path: &str, problems: &mut Problems) {
     let Some(name) = name_of_path(file) else { return };
     if OURS.contains(&name) && config.owning_cluster().is_none() {
-        let message = format!("the cluster writes {file} itself, which comes first; use the fields of the SlurmCluster instead");
+        let message = format!(
+            "the cluster writes {file} itself, which comes first; use the fields of the SlurmCluster instead"
+        );
         problems.add(Severity::Warning, path, message);
     } else if key_of_name(name).is_none() {
         let message = format!(

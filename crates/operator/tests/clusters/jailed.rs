@@ -78,7 +78,12 @@ async fn files_below_etc_slurm_join_the_configuration_and_leave_it() -> Result<(
 async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     let place = Place::new("jailed-many").await?;
     place.make("a", |_| {}).await?;
-    until_config(&place, "custom_slurm.conf", configs(&place).await?.get("custom_slurm.conf").map(String::as_str)).await?;
+    until_config(
+        &place,
+        "custom_slurm.conf",
+        configs(&place).await?.get("custom_slurm.conf").map(String::as_str),
+    )
+    .await?;
     place.until_quiet().await?;
     let before = writes(&place);
     for number in 0..20 {
@@ -88,7 +93,10 @@ async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     }
     until_config(&place, "m19.conf", Some("1")).await?;
     place.until_quiet().await?;
-    assert_eq!(configs(&place).await?.keys().filter(|key| key.starts_with('m') && *key != "mpi.conf").count(), 20);
+    assert_eq!(
+        configs(&place).await?.keys().filter(|key| key.starts_with('m') && *key != "mpi.conf").count(),
+        20
+    );
     assert!(writes(&place) - before <= 2, "{} writes of the set", writes(&place) - before);
     let between = writes(&place);
     for number in 0..20 {
@@ -110,7 +118,11 @@ async fn a_jailed_config_whose_cluster_is_gone_may_go() -> Result<()> {
     let configs = place.api::<JailedConfig>();
     configs.patch("alone", &PatchParams::default(), &Patch::Merge(&held)).await?;
     configs.delete("alone", &DeleteParams::default()).await?;
-    place.until("one without a cluster is gone", async || Ok(configs.get_opt("alone").await?.is_none().then_some(()))).await?;
+    place
+        .until("one without a cluster is gone", async || {
+            Ok(configs.get_opt("alone").await?.is_none().then_some(()))
+        })
+        .await?;
 
     place.make("a", |_| {}).await?;
     place.until_quiet().await?;
@@ -121,6 +133,10 @@ async fn a_jailed_config_whose_cluster_is_gone_may_go() -> Result<()> {
     let kept = configs.get_opt("alone").await?.context("its files are not out of the jail yet")?;
     assert!(kept.metadata.deletion_timestamp.is_some());
     place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
-    place.until("it goes with its cluster", async || Ok(configs.get_opt("alone").await?.is_none().then_some(()))).await?;
+    place
+        .until("it goes with its cluster", async || {
+            Ok(configs.get_opt("alone").await?.is_none().then_some(()))
+        })
+        .await?;
     Ok(())
 }
