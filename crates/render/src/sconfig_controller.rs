@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use slurm::agent::path;
 
 use crate::labels::{self, Component};
-use crate::pod::{self, Account, Built, Limits, Pod, mount};
+use crate::pod::{self, Account, Built, Limits, Pod, mount, var};
 use crate::slurm_files::slurm_configs;
 use crate::validate::SConfigController;
 use crate::workload::{self, Roll};
@@ -127,13 +127,7 @@ fn pod(cluster: &ValidatedCluster, sconfig: &SConfigController) -> pod::BuiltPod
         format!("--cluster-namespace={}", names.namespace()),
         format!("--cluster-name={}", names.cluster()),
         format!("--jail-path={}", path::JAIL),
-        format!(
-            "--slurmapiserver=http://{}:{}",
-            names.dns(&names.rest_internal_service()),
-            cluster.ports.slurmrestd
-        ),
         "--leader-elect".to_owned(),
-        format!("--reconfigure-poll-interval={}", sconfig.poll_interval),
         format!("--reconfigure-wait-timeout={}", sconfig.wait_timeout),
         format!("--metrics-port={METRICS_PORT}"),
         format!("--health-port={HEALTH_PORT}"),
@@ -147,6 +141,9 @@ fn pod(cluster: &ValidatedCluster, sconfig: &SConfigController) -> pod::BuiltPod
         (settings.image.clone(), settings.command.clone())
     };
     arguments.extend(settings.args.iter().cloned());
+    // Clusters of one namespace do not wait for each other.
+    let mut env = vec![var("LEADER_ELECTION_ID", names.sconfig_controller())];
+    env.extend(settings.env.iter().cloned());
     let port = |name: &str, port: u16| ContainerPort {
         name: Some(name.into()),
         container_port: port.into(),
@@ -167,7 +164,7 @@ fn pod(cluster: &ValidatedCluster, sconfig: &SConfigController) -> pod::BuiltPod
         image_pull_policy: Some(pod::pull_policy(settings.pull_policy)),
         command: Some(command),
         args: Some(arguments),
-        env: pod::some(settings.env.clone()),
+        env: Some(env),
         ports: Some(vec![port(METRICS, METRICS_PORT), port("health", HEALTH_PORT)]),
         resources: pod::resources(&settings.resources, Limits::WithoutCpu),
         liveness_probe: settings

@@ -138,7 +138,6 @@ impl<'a> Builder<'a> {
             container: container.map_or_else(no_container, |container| ContainerSettings::new(container, 0)),
             run_as_uid: run_as(wanted.and_then(|wanted| wanted.run_as_uid)),
             run_as_gid: run_as(wanted.and_then(|wanted| wanted.run_as_gid)),
-            poll_interval: duration(wanted.map(|wanted| &wanted.reconfigure_poll_interval), "20s"),
             wait_timeout: duration(wanted.map(|wanted| &wanted.reconfigure_wait_timeout), "1m"),
             service_account: wanted.and_then(|wanted| text(wanted.service_account_name.as_ref())),
         }

@@ -68,8 +68,6 @@ pub struct SConfigController {
     pub run_as_uid: i64,
     /// The group that it runs as.
     pub run_as_gid: i64,
-    /// `reconfigurePollInterval`.
-    pub poll_interval: String,
     /// `reconfigureWaitTimeout`.
     pub wait_timeout: String,
     /// Service account of the user. `None`: [`crate::Names::sconfig_controller_service_account`].
