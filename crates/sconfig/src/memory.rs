@@ -26,8 +26,8 @@ pub struct Memory {
     settled: Mutex<HashMap<Key, Settled>>,
     /// Old files by unit, and when they may go.
     leftovers: Mutex<HashMap<Key, Vec<(Leftover, Instant)>>>,
-    /// Units whose old files from before this process were looked for.
-    searched: Mutex<BTreeSet<Key>>,
+    /// JailedConfigs (by uid) whose old files from before this process were looked for.
+    searched: Mutex<BTreeSet<String>>,
     /// Units that wait for slurmctld.
     waiting: Mutex<BTreeSet<Key>>,
     /// Since when a JailedConfig (by uid) waits with this content.
@@ -54,15 +54,14 @@ impl Memory {
     /// Forgets a unit that is gone. Its old files are told, to be cleared now.
     pub fn forget(&self, unit: &Key) -> Vec<Leftover> {
         self.settled.lock().remove(unit);
-        self.searched.lock().remove(unit);
         self.waiting.lock().remove(unit);
         let left = self.leftovers.lock().remove(unit).unwrap_or_default();
         left.into_iter().map(|(leftover, _)| leftover).collect()
     }
 
     /// Whether old files from before this process have still to be looked for; asked once.
-    pub fn first_search(&self, unit: &Key) -> bool {
-        self.searched.lock().insert(unit.clone())
+    pub fn first_search(&self, uid: &str) -> bool {
+        self.searched.lock().insert(uid.to_owned())
     }
 
     /// Notes old files of a unit that may go at this time.
@@ -107,6 +106,12 @@ impl Memory {
             *wait = (content.to_owned(), now);
         }
         now.saturating_duration_since(wait.1)
+    }
+
+    /// Forgets a JailedConfig that is gone.
+    pub fn forget_config(&self, uid: &str) {
+        self.searched.lock().remove(uid);
+        self.stop_waiting(uid);
     }
 
     /// Notes that a JailedConfig waits no more.

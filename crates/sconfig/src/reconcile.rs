@@ -176,7 +176,7 @@ impl Look {
                 let files = files_of(config);
                 return self.tell(config, config.status.as_ref(), &not_written(&problem), &files).await;
             }
-            self.context.memory.stop_waiting(config.uid().as_deref().unwrap_or_default());
+            self.context.memory.forget_config(config.uid().as_deref().unwrap_or_default());
             tracing::info!(config = config.name_any(), "the files of a JailedConfig are out of the jail");
         }
         finalizer::remove(&self.context.client, config, JAILED_FILES_FINALIZER)
@@ -280,7 +280,7 @@ impl Look {
             Ok(files) => files,
             Err(problem) => return Ok(Err(problem)),
         };
-        self.find_leftovers(&files).await?;
+        self.find_leftovers(config, &files).await?;
         let compared = {
             let files = files.clone();
             in_jail(&self.context, move |jail| {
@@ -328,11 +328,12 @@ impl Look {
     }
 
     /// Finds old files that a process before us has left.
-    async fn find_leftovers(&mut self, files: &[Wanted]) -> Result<(), Error> {
-        if !self.context.memory.first_search(&self.unit) {
+    async fn find_leftovers(&mut self, config: &JailedConfig, files: &[Wanted]) -> Result<(), Error> {
+        if !self.context.memory.first_search(config.uid().as_deref().unwrap_or_default()) {
             return Ok(());
         }
-        let paths: Vec<JailPath> = files.iter().map(|file| file.path.clone()).collect();
+        let before = files_of(config).into_iter().filter_map(|path| JailPath::parse(&path).ok());
+        let paths: BTreeSet<JailPath> = files.iter().map(|file| file.path.clone()).chain(before).collect();
         let found = in_jail(&self.context, move |jail| {
             paths.iter().flat_map(|path| jail.leftovers(path)).collect::<Vec<_>>()
         });

@@ -4,6 +4,7 @@
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "this file is a test")]
 
+mod configs;
 mod jobs;
 mod populate;
 mod power;
