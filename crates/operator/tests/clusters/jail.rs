@@ -154,10 +154,8 @@ async fn each_wish_to_overwrite_the_jail_is_followed_once_and_only_without_users
         assert_eq!(job(&place, "overwrite").await?.uid(), overwriting.uid(), "once");
 
         place.change("a", json!({ "spec": { "maintenance": "none" } })).await?;
-        job(&place, "overwritten").await?;
-        assert_eq!(overwrites(&pod(&place).await?).as_deref(), Some("0"));
-        end(&place, 0, "").await?;
-        until_populated(&place).await?;
+        place.until_quiet().await?;
+        assert_eq!(place.api::<Job>().get(JOB).await?.uid(), overwriting.uid(), "nor when it is over");
     }
     place.change("a", json!({ "spec": { "maintenance": "downscaleAndDeletePopulateJail" } })).await?;
     place
