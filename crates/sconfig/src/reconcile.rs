@@ -163,12 +163,8 @@ impl Look {
         // One that cannot be read names no files.
         if let Some(config) = config.ok() {
             let gone = if self.stays(config) { Vec::new() } else { obsolete(config, &self.owners) };
-            let removed = in_jail(&self.context, move |jail| {
-                gone.iter().try_for_each(|path| {
-                    jail.leftovers(path).iter().for_each(|leftover| jail.clear(leftover));
-                    jail.remove(path)
-                })
-            });
+            let removed =
+                in_jail(&self.context, move |jail| gone.iter().try_for_each(|path| jail.remove_all(path)));
             if let Err(error) = removed.await?.and_then(|removed| removed) {
                 self.again_after(self.context.times.look);
                 let problem =
@@ -380,7 +376,7 @@ impl Look {
                 };
                 let (files, obsolete, count) = (files.clone(), obsolete.clone(), files.len());
                 let done = in_jail(&self.context, move |jail| match jail.write(&files) {
-                    Ok(left) => (left, obsolete.iter().try_for_each(|path| jail.remove(path))),
+                    Ok(left) => (left, obsolete.iter().try_for_each(|path| jail.remove_all(path))),
                     Err(error) => (Vec::new(), Err(error)),
                 });
                 let (left, done) = done.await?.unwrap_or_else(|error| (Vec::new(), Err(error)));

@@ -77,8 +77,8 @@ fn swaps_until_it_is_killed() {
             _ => {
                 step(fs::write(slurm.join("own"), "of the user"));
                 step(fs::rename(slurm.join("own"), slurm.join("a.conf")));
-                if round % 8 == 3 {
-                    std::thread::sleep(std::time::Duration::from_millis(4));
+                if round % 64 == 3 {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
                 }
             }
         }

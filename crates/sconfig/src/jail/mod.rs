@@ -163,6 +163,16 @@ impl Jail {
         }
     }
 
+    /// Removes a file and old ones of its name. Nobody would know of those any more after a crash.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses.
+    pub fn remove_all(&self, path: &JailPath) -> Result<(), JailError> {
+        self.leftovers(path).iter().for_each(|leftover| self.clear(leftover));
+        self.remove(path)
+    }
+
     /// Old files beside this one, also those that a process before us has left.
     pub fn leftovers(&self, path: &JailPath) -> Vec<Leftover> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
