@@ -47,18 +47,18 @@ pub struct PopulateFacts {
     pub is_done: bool,
     /// Whether login or worker pods are there, which see the jail.
     pub jail_is_in_use: bool,
+    /// Whether the status does not tell the mode of maintenance yet that the spec has.
+    pub mode_is_new: bool,
 }
 
-/// What a Job that fills the jail was made for. It is written on the Job ([`crate::labels::POPULATE_MARK`]), so that each wish to
-/// overwrite the jail is followed once, also by an operator that was started anew meanwhile.
+/// What a Job that fills the jail was made for. It is written on the Job ([`crate::labels::POPULATE_MARK`]), so that an
+/// operator that was started anew knows whether a wish to overwrite the jail was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopulateMark {
     /// To fill a jail, as the spec says.
     Fill,
     /// To overwrite it for `maintenance: downscaleAndOverwritePopulateJail`.
     Overwrite,
-    /// To tell that this maintenance is over. It finds a full jail.
-    Overwritten,
 }
 
 impl PopulateMark {
@@ -68,15 +68,13 @@ impl PopulateMark {
         match self {
             Self::Fill => "fill",
             Self::Overwrite => "overwrite",
-            Self::Overwritten => "overwritten",
         }
     }
 
     /// What the annotation says. One that says nothing known fills.
     #[must_use]
     pub fn from_annotation(text: Option<&str>) -> Self {
-        let all = [Self::Overwrite, Self::Overwritten];
-        all.into_iter().find(|mark| Some(mark.as_str()) == text).unwrap_or(Self::Fill)
+        if text == Some(Self::Overwrite.as_str()) { Self::Overwrite } else { Self::Fill }
     }
 }
 

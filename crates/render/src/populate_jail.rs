@@ -14,7 +14,7 @@ use crate::labels::{self, Component};
 use crate::login::cluster_type;
 use crate::pod::{self, Built, Pod, Rights, mount, var};
 use crate::validate::{PopulateJail, VolumeChoice};
-use crate::{Facts, PopulateMark, Rendered, ValidatedCluster};
+use crate::{Facts, PopulateFacts, PopulateMark, Rendered, ValidatedCluster};
 
 /// Name of the container; the message with which it ends is told as the cluster's.
 const CONTAINER: &str = "populate-jail";
@@ -40,19 +40,18 @@ pub(crate) fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered>
 
 /// What the Job is made for now; `None` where there shall be none.
 fn mark(maintenance: Maintenance, facts: &Facts) -> Option<PopulateMark> {
-    let live = facts.populate.mark;
+    let PopulateFacts { mark: live, jail_is_in_use, mode_is_new, .. } = facts.populate;
+    let overwrites = live == Some(PopulateMark::Overwrite);
     match maintenance {
         Maintenance::DownscaleAndDeletePopulateJail | Maintenance::SkipPopulateJail => None,
+        // A Job that was made for an earlier wish goes first.
+        Maintenance::DownscaleAndOverwritePopulateJail if mode_is_new => None,
         // Nothing is taken away from under users.
-        Maintenance::DownscaleAndOverwritePopulateJail => (!facts.populate.jail_is_in_use
-            || live == Some(PopulateMark::Overwrite))
-        .then_some(PopulateMark::Overwrite),
-        // The next wish to overwrite is another one.
-        Maintenance::None | Maintenance::Downscale
-            if matches!(live, Some(PopulateMark::Overwrite | PopulateMark::Overwritten)) =>
-        {
-            Some(PopulateMark::Overwritten)
+        Maintenance::DownscaleAndOverwritePopulateJail => {
+            (overwrites || !jail_is_in_use).then_some(PopulateMark::Overwrite)
         }
+        // It may still be at work when the maintenance ends.
+        Maintenance::None | Maintenance::Downscale if overwrites => Some(PopulateMark::Overwrite),
         Maintenance::None | Maintenance::Downscale => Some(PopulateMark::Fill),
     }
 }
@@ -61,7 +60,6 @@ fn job(cluster: &ValidatedCluster, populate: &PopulateJail, jail: &VolumeChoice,
     let overwrite = match mark {
         PopulateMark::Fill => populate.overwrite,
         PopulateMark::Overwrite => true,
-        PopulateMark::Overwritten => false,
     };
     let mut mounts = vec![mount::agent_program(), mount::jail(jail)];
     mounts.extend(populate.snapshot.as_ref().map(mount::jail_snapshot));
@@ -83,13 +81,18 @@ fn job(cluster: &ValidatedCluster, populate: &PopulateJail, jail: &VolumeChoice,
         ..Container::default()
     };
     let main = Built { container, mounts };
-    let mut template =
-        Pod::new(cluster, Component::PopulateJail, &populate.pod, main, GRACE).build().template;
+    // On its pods, too, so that a Job for another end is always another Job.
+    let mark = BTreeMap::from([(labels::POPULATE_MARK.into(), mark.as_str().into())]);
+    let pod = Pod {
+        annotations: mark.clone(),
+        ..Pod::new(cluster, Component::PopulateJail, &populate.pod, main, GRACE)
+    };
+    let mut template = pod.build().template;
     if let Some(spec) = &mut template.spec {
         spec.restart_policy = Some("Never".into());
     }
     let mut metadata = cluster.metadata(cluster.names.populate_jail(), Component::PopulateJail);
-    metadata.annotations = Some(BTreeMap::from([(labels::POPULATE_MARK.into(), mark.as_str().into())]));
+    metadata.annotations = Some(mark);
     Job {
         metadata,
         spec: Some(JobSpec {
@@ -128,35 +131,34 @@ fn failure_policy() -> PodFailurePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PopulateFacts;
 
-    fn marked(
-        maintenance: Maintenance,
-        live: Option<PopulateMark>,
-        jail_is_in_use: bool,
-    ) -> Option<PopulateMark> {
-        let populate = PopulateFacts { mark: live, is_done: true, jail_is_in_use };
+    fn marked(maintenance: Maintenance, populate: PopulateFacts) -> Option<PopulateMark> {
         mark(maintenance, &Facts { populate, ..Facts::default() })
+    }
+
+    fn live(mark: PopulateMark) -> PopulateFacts {
+        PopulateFacts { mark: Some(mark), is_done: true, ..PopulateFacts::default() }
     }
 
     #[test]
     fn a_jail_is_overwritten_once_for_each_wish_and_never_under_users() {
-        use PopulateMark::{Fill, Overwrite, Overwritten};
+        use PopulateMark::{Fill, Overwrite};
         let overwrite = Maintenance::DownscaleAndOverwritePopulateJail;
-        assert_eq!(marked(overwrite, Some(Fill), true), None, "the old Job goes while pods stop");
-        assert_eq!(marked(overwrite, None, false), Some(Overwrite));
-        assert_eq!(marked(overwrite, Some(Fill), false), Some(Overwrite), "there were no pods");
-        assert_eq!(marked(overwrite, Some(Overwrite), true), Some(Overwrite), "it is not done again");
-        assert_eq!(marked(Maintenance::None, Some(Overwrite), true), Some(Overwritten));
-        assert_eq!(marked(Maintenance::None, Some(Overwritten), true), Some(Overwritten));
-        assert_eq!(marked(overwrite, Some(Overwritten), false), Some(Overwrite), "the next wish");
+        let used = |facts| PopulateFacts { jail_is_in_use: true, ..facts };
+        let new = |facts| PopulateFacts { mode_is_new: true, ..facts };
+        assert_eq!(marked(overwrite, new(used(live(Fill)))), None, "the old Job goes");
+        assert_eq!(marked(overwrite, used(PopulateFacts::default())), None, "pods stop first");
+        assert_eq!(marked(overwrite, PopulateFacts::default()), Some(Overwrite));
+        assert_eq!(marked(overwrite, live(Overwrite)), Some(Overwrite), "it is not done again");
+        assert_eq!(marked(Maintenance::None, used(live(Overwrite))), Some(Overwrite), "nor afterwards");
+        assert_eq!(marked(overwrite, new(live(Overwrite))), None, "the next wish is another one");
     }
 
     #[test]
     fn some_modes_have_no_job() {
         for mode in [Maintenance::DownscaleAndDeletePopulateJail, Maintenance::SkipPopulateJail] {
-            assert_eq!(marked(mode, Some(PopulateMark::Fill), false), None);
+            assert_eq!(marked(mode, live(PopulateMark::Fill)), None);
         }
-        assert_eq!(marked(Maintenance::Downscale, None, false), Some(PopulateMark::Fill));
+        assert_eq!(marked(Maintenance::Downscale, PopulateFacts::default()), Some(PopulateMark::Fill));
     }
 }

@@ -56,12 +56,11 @@ fn a_shell_of_a_job_is_interactive_inside_the_jail(cluster: &Cluster) -> Result<
 }
 
 fn the_logs_of_nccl_are_collected(cluster: &Cluster) -> Result<()> {
-    let logs = "/tmp/e2e-nccl";
     // What NCCL does: it opens the file that the variable names, and writes to it.
     let program = "echo $NCCL_DEBUG rank $SLURM_PROCID > \"$NCCL_DEBUG_FILE\"";
     let directory = "/opt/e2e-nccl";
     let said = cluster.run(&format!(
-        "srun -N1 -n2 --nccld-enabled=1 --nccld-log-level=TRACE --nccld-out-dir={directory} --nccld-out-stdout=1 \
+        "srun -N1 -n2 --overcommit --nccld-enabled=1 --nccld-log-level=TRACE --nccld-out-dir={directory} --nccld-out-stdout=1 \
          sh -c '{program}'"
     ))?;
     let mut lines: Vec<&str> = said.lines().collect();
@@ -75,5 +74,5 @@ fn the_logs_of_nccl_are_collected(cluster: &Cluster) -> Result<()> {
     assert_eq!(off.trim(), "debug=", "off by default");
     let wrong = cluster.run("srun --nccld-log-level=LOUD true").unwrap_err().to_string();
     assert!(wrong.contains("VERSION, WARN, INFO or TRACE"), "{wrong}");
-    cluster.run(&format!("rm -r {directory} {logs} 2>/dev/null; true")).map(drop)
+    cluster.run(&format!("rm -r {directory}")).map(drop)
 }

@@ -65,6 +65,8 @@ fn populate(live: &Live) -> PopulateFacts {
         mark: job.map(|job| PopulateMark::from_annotation(annotation(job, labels::POPULATE_MARK))),
         is_done: job.is_some_and(JobView::is_done),
         jail_is_in_use: live.workers().next().is_some() || !live.pods_of(Component::Login).is_empty(),
+        // Whoever has the status says so.
+        mode_is_new: false,
     }
 }
 

@@ -26,7 +26,7 @@ use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
-use super::status::{Observation, fold, news};
+use super::status::{Observation, fold, news, tells_mode};
 use crate::context::Context;
 use crate::error::Error;
 use crate::references::References;
@@ -139,6 +139,7 @@ impl Look<'_> {
         let (mut facts, names) =
             facts::gather(context, self.key, validated, &live, programs, &before).await?;
         facts.more_configs = jailed.files;
+        facts.populate.mode_is_new = !tells_mode(self.cluster);
         let nodes = Arc::new(kept_nodes::nodes_of(&facts.node_sets));
         self.memory.nodes.lock().insert(self.key.clone(), nodes);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {

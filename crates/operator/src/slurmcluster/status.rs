@@ -128,6 +128,14 @@ fn phase_of(seen: &Observation) -> &'static str {
     }
 }
 
+/// Whether the status tells the mode of maintenance that the spec has.
+pub fn tells_mode(cluster: &SlurmCluster) -> bool {
+    let conditions = cluster.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| {
+        condition.type_ == type_::POPULATE_JAIL_MODE && condition.reason == mode(cluster.spec.maintenance)
+    })
+}
+
 /// The mode as a manifest writes it.
 fn mode(maintenance: Maintenance) -> &'static str {
     match maintenance {
