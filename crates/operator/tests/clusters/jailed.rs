@@ -1,7 +1,7 @@
 //! Files of JailedConfigs below /etc/slurm are part of Slurm's configuration.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use api::nebius::{JAILED_FILES_FINALIZER, JailedConfig, SlurmCluster};
@@ -74,6 +74,11 @@ async fn files_below_etc_slurm_join_the_configuration_and_leave_it() -> Result<(
     Ok(())
 }
 
+/// How often the set may be written for changes that began then: once, unless a busy machine lets a second pass between two of them.
+fn most(start: Instant) -> usize {
+    2 + usize::try_from(start.elapsed().as_secs()).unwrap_or(usize::MAX - 2)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     let place = Place::new("jailed-many").await?;
@@ -85,27 +90,29 @@ async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     )
     .await?;
     place.until_quiet().await?;
-    let before = writes(&place);
+    let (before, start) = (writes(&place), Instant::now());
     for number in 0..20 {
         let name = format!("m{number}");
         map(&place, &name, json!({ "k": "1" })).await?;
         jailed(&place, &name, &format!("/etc/slurm/{name}.conf")).await?;
     }
+    let most = most(start);
     until_config(&place, "m19.conf", Some("1")).await?;
     place.until_quiet().await?;
     assert_eq!(
         configs(&place).await?.keys().filter(|key| key.starts_with('m') && *key != "mpi.conf").count(),
         20
     );
-    assert!(writes(&place) - before <= 2, "{} writes of the set", writes(&place) - before);
-    let between = writes(&place);
+    assert!(writes(&place) - before <= most, "{} writes of the set", writes(&place) - before);
+    let (between, start) = (writes(&place), Instant::now());
     for number in 0..20 {
         map(&place, &format!("m{number}"), json!({ "k": "2" })).await?;
     }
+    let most = self::most(start);
     until_config(&place, "m19.conf", Some("2")).await?;
     place.until_quiet().await?;
     assert!(configs(&place).await?.iter().all(|(key, text)| !key.starts_with("m1") || text == "2"));
-    assert!(writes(&place) - between <= 2, "{} writes of the set", writes(&place) - between);
+    assert!(writes(&place) - between <= most, "{} writes of the set", writes(&place) - between);
     Ok(())
 }
 

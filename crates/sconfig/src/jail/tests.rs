@@ -2,6 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::Command;
+use std::slice;
 
 use super::*;
 
@@ -76,7 +77,7 @@ fn an_old_file_stays_beside_the_new_one_until_it_is_cleared() {
 fn a_file_that_is_as_it_should_be_is_known_again_and_every_change_is_seen() {
     let place = Place::new();
     let wanted = file("/etc/a", "1");
-    place.jail.write(std::slice::from_ref(&wanted)).unwrap();
+    place.jail.write(slice::from_ref(&wanted)).unwrap();
     let Ok(Found::Same(seen)) = place.jail.compare(&wanted) else { panic!("not the same") };
     assert!(place.jail.is_still(&wanted.path, seen));
     assert_eq!(place.jail.compare(&file("/etc/a", "2")), Ok(Found::Other));
@@ -100,11 +101,14 @@ fn a_link_at_the_path_or_on_the_way_is_refused_and_nothing_is_written_behind_it(
     symlink(&outside, place.at("opt")).unwrap();
     symlink("etc", place.at("inside")).unwrap();
     let at = file("/etc/a", "x");
-    assert_eq!(place.jail.write(&[at.clone()]), Err(JailError::Link { path: at.path.clone() }));
+    assert_eq!(place.jail.write(slice::from_ref(&at)), Err(JailError::Link { path: at.path.clone() }));
     assert_eq!(place.jail.compare(&at), Err(JailError::Link { path: at.path.clone() }));
     for path in ["/opt/victim", "/opt/new/file", "/inside/b"] {
         let way = file(path, "x");
-        assert_eq!(place.jail.write(&[way.clone()]), Err(JailError::LinkOnTheWay { path: way.path.clone() }));
+        assert_eq!(
+            place.jail.write(slice::from_ref(&way)),
+            Err(JailError::LinkOnTheWay { path: way.path.clone() })
+        );
         place.jail.remove(&way.path).unwrap();
     }
     place.jail.remove(&at.path).unwrap();
@@ -123,7 +127,7 @@ fn what_is_no_file_is_not_replaced() {
     let (directory, pipe) = (file("/etc/slurm.conf", "x"), file("/etc/pipe", "x"));
     assert_eq!(place.jail.compare(&directory), Err(JailError::Directory { path: directory.path.clone() }));
     assert_eq!(
-        place.jail.write(&[directory.clone()]),
+        place.jail.write(slice::from_ref(&directory)),
         Err(JailError::Directory { path: directory.path.clone() })
     );
     assert_eq!(
@@ -133,7 +137,7 @@ fn what_is_no_file_is_not_replaced() {
     );
     place.jail.write(&[file("/etc/plain", "x")]).unwrap();
     let below = file("/etc/plain/below", "x");
-    assert_eq!(place.jail.write(&[below.clone()]), Err(JailError::FileOnTheWay { path: below.path }));
+    assert_eq!(place.jail.write(slice::from_ref(&below)), Err(JailError::FileOnTheWay { path: below.path }));
     place.jail.remove(&directory.path).unwrap();
     assert!(place.at("etc/slurm.conf/sub").is_dir());
 }
