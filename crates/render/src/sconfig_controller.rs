@@ -140,6 +140,9 @@ fn pod(cluster: &ValidatedCluster, sconfig: &SConfigController) -> pod::BuiltPod
     } else {
         (settings.image.clone(), settings.command.clone())
     };
+    if !is_ours {
+        arguments.clear();
+    }
     arguments.extend(settings.args.iter().cloned());
     // Clusters of one namespace do not wait for each other.
     let mut env = vec![var("LEADER_ELECTION_ID", names.sconfig_controller())];
@@ -163,7 +166,7 @@ fn pod(cluster: &ValidatedCluster, sconfig: &SConfigController) -> pod::BuiltPod
         image: Some(image),
         image_pull_policy: Some(pod::pull_policy(settings.pull_policy)),
         command: Some(command),
-        args: Some(arguments),
+        args: pod::some(arguments),
         env: Some(env),
         ports: Some(vec![port(METRICS, METRICS_PORT), port("health", HEALTH_PORT)]),
         resources: pod::resources(&settings.resources, Limits::WithoutCpu),
