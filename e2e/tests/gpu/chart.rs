@@ -21,11 +21,9 @@ pub(crate) struct Chart {
 
 impl Chart {
     pub(crate) fn new(rig: &'static Rig) -> Result<Self> {
-        let image = e2e::image("soperator")?;
-        let (repository, tag) = image.rsplit_once(':').context("an image has a tag")?;
         let image = [
-            format!("image.repository={repository}"),
-            format!("image.tag={tag}"),
+            "image.repository=soperator.local/soperator".into(),
+            concat!("image.tag=", env!("CARGO_PKG_VERSION")).into(),
             // The rig has no registry.
             "image.pullPolicy=IfNotPresent".into(),
         ];
