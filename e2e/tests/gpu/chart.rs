@@ -90,7 +90,7 @@ impl Chart {
     }
 
     fn apply(&self, file: &Path) -> Result<()> {
-        self.kubectl().run(&["apply", "--filename", &file.display().to_string()]).map(drop)
+        output_of(self.rig.kubectl()?.arg("apply").arg("--filename").arg(file), None).map(drop)
     }
 
     pub(crate) fn turn_the_webhook_on(&self) -> Result<()> {
