@@ -96,8 +96,13 @@ async fn work(settings: &Settings, flags: &Flags) -> Result<(), RunError> {
     let mut registry = Registry::default();
     calls.register(&mut registry);
     reconciles.register(&mut registry);
-    let shown =
-        Shown { checks, metrics: Arc::new(registry), results: results.clone(), log_level: Some(log_level) };
+    let shown = Shown {
+        checks,
+        metrics: Arc::new(registry),
+        results: results.clone(),
+        log_level: Some(log_level),
+        service: None,
+    };
     let server = Server::bind(settings, shown, Some(&free)).await?;
     let until = stop.clone();
     tasks.spawn(async move {
