@@ -23,7 +23,7 @@ use self::lock::Packages;
 use self::oci::{Config, write_archive};
 pub use self::recipe::{Recipe, recipes};
 use self::tree::Tree;
-pub(crate) use self::unpack::unpack;
+pub use self::unpack::unpack;
 use crate::cache::{Cache, key_of, sha256_of_file};
 
 const ARCHIVE: &str = "image.tar";

@@ -16,7 +16,7 @@ struct Index {
 }
 
 /// Unpacks all layers of the OCI archive at `archive` into the directory `target`, with owners, as only root can.
-pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<()> {
+pub fn unpack(archive: &Path, target: &Path) -> Result<()> {
     let mut index = Index::of(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     for layer in layers(archive)? {
         index.unpack_layer(&layer, target)?;

@@ -47,8 +47,10 @@ pub enum Why {
     Name,
     /// Its id is below those of people, or `nobody`'s.
     Id(u32),
-    /// The image has this name.
+    /// The image has this name, with another id.
     NameOfImage,
+    /// The image has just the same.
+    Known,
     /// The image has this id, under another name.
     IdOfImage(u32, String),
     /// An earlier line has it.
@@ -67,6 +69,7 @@ impl fmt::Display for Skipped {
             Why::Name => f.write_str("its name is not one for people"),
             Why::Id(id) => write!(f, "{id} is not an id for people, who have 1000 and more"),
             Why::NameOfImage => f.write_str("the image has one of this name"),
+            Why::Known => f.write_str("the image has the same"),
             Why::IdOfImage(id, name) => {
                 write!(
                     f,
@@ -103,7 +106,9 @@ fn after(image: &Text, lines: &[String]) -> String {
 
 /// Names and ids that are taken, by the image or by earlier lines.
 struct Taken {
-    names: BTreeMap<String, bool>,
+    /// With the id where it is the image's.
+    names: BTreeMap<String, Option<u32>>,
+    /// With the name where it is the image's.
     ids: BTreeMap<u32, Option<String>>,
 }
 
@@ -114,17 +119,18 @@ impl Taken {
         for line in image.lines() {
             let mut fields = line.split(':');
             let Some(name) = fields.next().filter(|name| !name.is_empty()) else { continue };
-            taken.names.insert(name.to_owned(), true);
-            if let Some(id) = fields.nth(1).and_then(|id| id.trim().parse().ok()) {
-                taken.ids.insert(id, Some(name.to_owned()));
-            }
+            // One that cannot be read is nobody's.
+            let id = fields.nth(1).and_then(|id| id.trim().parse().ok()).unwrap_or(u32::MAX);
+            taken.names.insert(name.to_owned(), Some(id));
+            taken.ids.insert(id, Some(name.to_owned()));
         }
         taken
     }
 
     fn take(&mut self, name: &str, id: u32) -> Result<(), Why> {
         match (self.names.get(name), self.ids.get(&id)) {
-            (Some(true), _) => return Err(Why::NameOfImage),
+            (Some(Some(known)), _) if *known == id => return Err(Why::Known),
+            (Some(Some(_)), _) => return Err(Why::NameOfImage),
             (_, Some(Some(owner))) => return Err(Why::IdOfImage(id, owner.clone())),
             (None, None) => {}
             _ => return Err(Why::Twice),
@@ -132,7 +138,7 @@ impl Taken {
         if self.names.len() >= MOST {
             return Err(Why::TooMany);
         }
-        self.names.insert(name.to_owned(), false);
+        self.names.insert(name.to_owned(), None);
         self.ids.insert(id, None);
         Ok(())
     }
@@ -212,8 +218,9 @@ fn note(
 ) {
     match made {
         Ok(line) => lines.push(line),
-        // Each system has its own of those, and nobody misses them.
-        Err(Why::Id(id)) if id < FIRST || id == NOBODY => {}
+        Err(Why::Known) => {}
+        // Each system has its own of those, and nobody misses them. Another root is no such thing.
+        Err(Why::Id(id)) if (id < FIRST && (id != 0 || fields.first() == Some(&"root"))) || id == NOBODY => {}
         Err(why) => {
             let name = fields.first().copied().unwrap_or_default();
             let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -364,6 +371,12 @@ mod tests {
         assert_eq!(users, Vec::<String>::new());
         assert_eq!(skipped.len(), 1);
         assert_eq!(skipped[0].to_string(), "the jail's user broken is not taken: the line is malformed");
+        assert_eq!(merged("slurm:x:64030:64030::/x:/bin/sh", "slurm:x:64030:\n").2, [], "as in the image");
+        assert_eq!(
+            why("root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh"),
+            [Why::Id(0)],
+            "a second root is told"
+        );
         let shown = merged("alice:x:1000:1000::/:/bin/sh", "").2[0].to_string();
         assert!(shown.contains("1000 is ubuntu's in the image"), "{shown}");
     }

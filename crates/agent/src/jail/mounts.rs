@@ -135,5 +135,5 @@ fn is_file_system(fd: &OwnedFd, kind: &str) -> bool {
     let Some((_, magic)) = MAGIC.iter().find(|(name, _)| *name == kind) else { return false };
     let root = rustix::fs::fstat(fd).map(|stat| stat.st_ino).unwrap_or_default();
     // A directory further down is of the same file system.
-    rustix::fs::fstatfs(fd).is_ok_and(|stat| i64::from(stat.f_type) == *magic) && root == 1
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == *magic) && root == 1
 }
