@@ -23,6 +23,16 @@ impl Failure {
         }
     }
 
+    /// Of a full volume, also how much the jail needs.
+    pub fn with_size(self, bytes: u64) -> Self {
+        match self {
+            Failure::Person(words) if words.contains(FULL) => {
+                Failure::Person(format!("{words}. All of the jail needs {} MB", (bytes >> 20) + 1))
+            }
+            other => other,
+        }
+    }
+
     /// What is wrong and what to do.
     pub fn message(&self) -> &str {
         match self {
@@ -31,6 +41,9 @@ impl Failure {
     }
 }
 
+/// What is said of a volume that is full.
+const FULL: &str = "The jail's volume is full";
+
 /// What went wrong with a file, by the kernel's own words, with what to do where that is known.
 pub fn of_file(doing: &str, path: impl AsRef<Path>, error: impl Into<std::io::Error>) -> Failure {
     let error = error.into();
@@ -38,10 +51,9 @@ pub fn of_file(doing: &str, path: impl AsRef<Path>, error: impl Into<std::io::Er
     let what = format!("cannot {doing} {}: {error}", path.as_ref().display());
     let person = |advice: &dyn Display| Failure::Person(format!("{what}. {advice}"));
     match errno {
-        Some(Errno::NOSPC | Errno::DQUOT) => person(
-            &"The jail's volume is full: make it larger (or its quota), then delete this Job; the next one goes on where this \
-              one stopped",
-        ),
+        Some(Errno::NOSPC | Errno::DQUOT) => person(&format!(
+            "{FULL}: make it larger (or its quota), then delete this Job; the next one goes on where this one stopped"
+        )),
         Some(Errno::ROFS) => person(
             &"The jail's volume is read-only: mount it writable, then delete this Job; the next one fills it",
         ),

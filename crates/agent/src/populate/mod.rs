@@ -191,7 +191,7 @@ fn from_directory(
         say(NAME, "checking");
         finish::finish(source, top, &rules)
     })
-    .map_err(|failure| with_size(failure, &survey))?;
+    .map_err(|failure| failure.with_size(survey.bytes))?;
     let lost = rules.lost_attributes.load(Ordering::Relaxed);
     if lost > 0 {
         say(
@@ -221,16 +221,6 @@ fn plan(journal: Option<Journal>, survey: &Survey) -> Journal {
         Some(journal) if journal.source == survey.source => journal,
         // Of another image: what only that one has is removed in the end.
         Some(_) => Journal::new(&survey.source, true),
-    }
-}
-
-/// A full volume is told how large it has to be.
-fn with_size(failure: Failure, survey: &Survey) -> Failure {
-    match failure {
-        Failure::Person(words) => {
-            Failure::Person(format!("{words}. All of the jail needs {} MB", (survey.bytes >> 20) + 1))
-        }
-        again => again,
     }
 }
 
