@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::place::Place;
@@ -15,18 +15,8 @@ const MARK: &str = "slurm.nebius.ai/populate-jail";
 /// A cluster whose jail has a volume.
 async fn place(name: &str) -> Result<Place> {
     let place = Place::new(name).await?;
-    let claim = serde_json::from_value(json!({
-        "metadata": { "name": "jail-pvc" },
-        "spec": {
-            "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "1Gi" } },
-            "volumeName": "none", "storageClassName": "",
-        },
-    }))?;
-    let claims = place.api::<PersistentVolumeClaim>();
-    claims.create(&PostParams::default(), &claim).await?;
-    let bound = json!({ "status": { "phase": "Bound" } });
-    claims.patch_status("jail-pvc", &PatchParams::default(), &Patch::Merge(&bound)).await?;
-    place.make("a", |_| {}).await?;
+    let jail = json!({ "name": "jail", "hostPath": { "path": "/srv/jail" } });
+    place.make("a", |manifest| manifest["spec"]["volumeSources"] = json!([jail])).await?;
     Ok(place)
 }
 
