@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::place::Place;
@@ -15,18 +15,8 @@ const MARK: &str = "slurm.nebius.ai/populate-jail";
 /// A cluster whose jail has a volume.
 async fn place(name: &str) -> Result<Place> {
     let place = Place::new(name).await?;
-    let claim = serde_json::from_value(json!({
-        "metadata": { "name": "jail-pvc" },
-        "spec": {
-            "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "1Gi" } },
-            "volumeName": "none", "storageClassName": "",
-        },
-    }))?;
-    let claims = place.api::<PersistentVolumeClaim>();
-    claims.create(&PostParams::default(), &claim).await?;
-    let bound = json!({ "status": { "phase": "Bound" } });
-    claims.patch_status("jail-pvc", &PatchParams::default(), &Patch::Merge(&bound)).await?;
-    place.make("a", |_| {}).await?;
+    let jail = json!({ "name": "jail", "hostPath": { "path": "/srv/jail" } });
+    place.make("a", |manifest| manifest["spec"]["volumeSources"] = json!([jail])).await?;
     Ok(place)
 }
 
@@ -69,12 +59,16 @@ async fn until_populated(place: &Place) -> Result<()> {
         .map(drop)
 }
 
-/// The Job with this mark.
-async fn job(place: &Place, mark: &str) -> Result<Job> {
+/// The Job that overwrites the jail, once it is another than the one before.
+async fn overwriting(place: &Place, before: Option<&str>) -> Result<Job> {
     place
-        .until(&format!("there is a Job to {mark}"), async || {
+        .until("there is another Job, to overwrite", async || {
             let job = place.api::<Job>().get_opt(JOB).await?;
-            Ok(job.filter(|job| job.annotations().get(MARK).is_some_and(|found| found == mark)))
+            let is_new = |job: &Job| {
+                job.uid().as_deref() != before
+                    && job.annotations().get(MARK).is_some_and(|mark| mark == "overwrite")
+            };
+            Ok(job.filter(is_new))
         })
         .await
 }
@@ -142,8 +136,7 @@ async fn each_wish_to_overwrite_the_jail_is_followed_once_and_only_without_users
             .change("a", json!({ "spec": { "maintenance": "downscaleAndOverwritePopulateJail" } }))
             .await
             .with_context(|| format!("round {round}"))?;
-        let overwriting = job(&place, "overwrite").await?;
-        assert_ne!(overwriting.uid(), before);
+        let overwriting = overwriting(&place, before.as_deref()).await?;
         let users = ListParams::default().labels("app.kubernetes.io/component in (login, nodeset)");
         let seen = place.api::<Pod>().list(&users).await?;
         assert!(seen.items.is_empty(), "nobody sees the jail: {}", seen.items.len());
@@ -151,7 +144,7 @@ async fn each_wish_to_overwrite_the_jail_is_followed_once_and_only_without_users
         end(&place, 0, "").await?;
         until_populated(&place).await?;
         place.until_quiet().await?;
-        assert_eq!(job(&place, "overwrite").await?.uid(), overwriting.uid(), "once");
+        assert_eq!(place.api::<Job>().get(JOB).await?.uid(), overwriting.uid(), "once");
 
         place.change("a", json!({ "spec": { "maintenance": "none" } })).await?;
         place.until_quiet().await?;
