@@ -26,6 +26,9 @@ pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 /// On a pod of an Indexed Job, as label and as annotation: its completion index.
 pub const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
+/// On a claim: the node on which its volume is to be made, as schedulers say it.
+pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
 /// The extended resource by which other pods ask the device plugin for whole GPUs.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
 

@@ -21,11 +21,9 @@ pub(crate) struct Chart {
 
 impl Chart {
     pub(crate) fn new(rig: &'static Rig) -> Result<Self> {
-        let image = e2e::image("soperator")?;
-        let (repository, tag) = image.rsplit_once(':').context("an image has a tag")?;
         let image = [
-            format!("image.repository={repository}"),
-            format!("image.tag={tag}"),
+            "image.repository=soperator.local/soperator".into(),
+            concat!("image.tag=", env!("CARGO_PKG_VERSION")).into(),
             // The rig has no registry.
             "image.pullPolicy=IfNotPresent".into(),
         ];
@@ -92,7 +90,7 @@ impl Chart {
     }
 
     fn apply(&self, file: &Path) -> Result<()> {
-        self.kubectl().run(&["apply", "--filename", &file.display().to_string()]).map(drop)
+        output_of(self.rig.kubectl()?.arg("apply").arg("--filename").arg(file), None).map(drop)
     }
 
     pub(crate) fn turn_the_webhook_on(&self) -> Result<()> {

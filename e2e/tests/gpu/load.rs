@@ -62,9 +62,9 @@ async fn create(pods: Api<Pod>, number: u32, stop: Arc<AtomicBool>) -> (usize, V
         match outcome {
             Ok(pod) => {
                 let containers = pod.spec.map(|spec| spec.containers).unwrap_or_default();
-                let names =
+                let mut names =
                     containers.iter().flat_map(|one| one.env.iter().flatten()).map(|one| one.name.as_str());
-                if names.into_iter().any(|name| name == "CUDA_VISIBLE_DEVICES") {
+                if names.any(|name| name == "CUDA_VISIBLE_DEVICES") {
                     created += 1;
                 } else {
                     failures.push("the webhook was not asked".into());

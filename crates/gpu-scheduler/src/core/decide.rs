@@ -49,7 +49,7 @@ impl Core {
         }
         match self.place(&pod) {
             Ok(place) => out.push(Decision::Bind(self.assume(&pod, place))),
-            Err(no) => self.refuse(&pod, no, now, out),
+            Err(no) => self.refuse(&pod, *no, now, out),
         }
         true
     }
@@ -208,8 +208,8 @@ impl Core {
     }
 
     /// Puts a pod aside until something changes, and tells why.
-    pub(super) fn refuse(&mut self, pod: &Arc<Pod>, no: Box<No>, now: Time, out: &mut Vec<Decision>) {
-        let No { plugins, message, keys, select } = *no;
+    pub(super) fn refuse(&mut self, pod: &Arc<Pod>, no: No, now: Time, out: &mut Vec<Decision>) {
+        let No { plugins, message, keys, select } = no;
         self.queue.park(&pod.uid, keys, now);
         if let Some((node, claims)) = select {
             out.push(Decision::Select { pod: Arc::clone(pod), node, claims });

@@ -48,12 +48,12 @@ impl Core {
         // A pod whose map cannot be read hears that, and not that others are missing.
         let missing = match self.missing(pod, member) {
             Ok(missing) => missing,
-            Err(no) => return self.refuse(pod, no, now, out),
+            Err(no) => return self.refuse(pod, *no, now, out),
         };
         if !missing.is_empty() {
             let stateful = pod.ask.as_ref().is_some_and(|ask| ask.stateful);
             let no = No::new("Gang", waits_for(&missing, stateful), vec![waits]);
-            return self.refuse(pod, Box::new(no), now, out);
+            return self.refuse(pod, no, now, out);
         }
         let members = self.pending(member);
         let mut placed = Vec::new();
@@ -84,10 +84,10 @@ impl Core {
         for one in members.iter().filter(|one| one.uid != culprit.uid) {
             let text =
                 format!("the gang waits for pod {}/{}: {}", culprit.namespace, culprit.name, no.message);
-            let other = Box::new(No::new("Gang", text, no.keys.clone()));
+            let other = No::new("Gang", text, no.keys.clone());
             self.refuse(one, other, now, out);
         }
-        self.refuse(&culprit, no, now, out);
+        self.refuse(&culprit, *no, now, out);
     }
 
     /// The indices of the map for which no pod is placed or can be.

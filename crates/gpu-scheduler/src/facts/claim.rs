@@ -6,11 +6,10 @@ use serde::Deserialize;
 
 use super::wire::WireSelector;
 use super::{Facts, Selector, Stamp};
+use crate::names::SELECTED_NODE;
 
 /// The annotation that says that a claim's binding is complete.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// The annotation by which a scheduler asks for a volume on a node.
-pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The provisioner of classes whose volumes somebody makes by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 

@@ -4,7 +4,7 @@
 //! until it is placed.
 
 mod amounts;
-pub(crate) mod claim;
+mod claim;
 mod node;
 mod pod;
 pub(crate) mod select;

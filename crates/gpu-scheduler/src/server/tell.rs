@@ -169,7 +169,7 @@ async fn write_condition(client: &Client, pod: &Pod, message: &str) -> bool {
 
 /// Sets the annotation that asks for a volume of a claim on a node.
 pub(super) async fn select_node(client: &Client, claim: &crate::view::ClaimView, node: &str) {
-    let annotation = BTreeMap::from([(crate::facts::claim::SELECTED_NODE.to_string(), node.to_string())]);
+    let annotation = BTreeMap::from([(crate::names::SELECTED_NODE.to_string(), node.to_string())]);
     if let Err(error) = objects::annotate(client, claim, &annotation).await {
         tracing::warn!(error = %error::chain(&error), "a claim could not be told its node; the pod is tried again later");
     }
