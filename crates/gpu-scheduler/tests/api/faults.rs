@@ -95,34 +95,36 @@ async fn check_owners(world: &World) -> Result<usize> {
     Ok(bound)
 }
 
-/// 30 devices, 60 pods that want them, and schedulers that are killed at every few binds.
+/// 60 devices, 120 pods that want them, and schedulers that are killed at one of their first writes.
 #[tokio::test]
 async fn schedulers_that_are_killed_in_mid_drain_book_nothing_twice_and_lose_no_pod() -> Result<()> {
-    const DEVICES: usize = 30;
+    const DEVICES: usize = 60;
     let world = World::new("killed").await?;
     world.add_node("a").await?;
     for number in 0..2 * DEVICES {
         world.add_pod(&format!("w{number}-0"), &format!("0=@a:{}", number / 2), json!({})).await?;
     }
+    let all_owned = || async { Ok((check_owners(&world).await? == DEVICES).then_some(())) };
+    let mut deaths = 0;
     for (round, crash) in
         [Fault::Crash, Fault::CrashAfterCommit, Fault::Crash, Fault::CrashAfterCommit].into_iter().enumerate()
     {
-        let schedule = Schedule { writes: BTreeMap::from([(7, crash)]), ..Schedule::default() };
+        let schedule = Schedule { writes: BTreeMap::from([(3, crash)]), ..Schedule::default() };
         let injector = Arc::new(Injector::new(schedule));
         let crashed = injector.crashed();
         let running = world.start_with(Some(injector), None).await?;
-        crashed.cancelled().await;
+        // How many binds get through before it dies depends on how many are under way: there may be nothing left to die of.
+        tokio::select! {
+            () = crashed.cancelled() => deaths += 1,
+            done = until("every device has an owner", all_owned) => done?,
+        }
         running.kill().await;
         let bound = check_owners(&world).await?;
-        // The write that it died of was carried out, or not.
-        let least = usize::from(crash == Fault::CrashAfterCommit);
-        assert!((least..=DEVICES).contains(&bound), "round {round}: {bound}");
+        assert!(bound <= DEVICES, "round {round}: {bound}");
     }
+    assert!(deaths > 1, "only {deaths} of them died");
     let running = world.start().await?;
-    until("every device has an owner", || async {
-        Ok((check_owners(&world).await? == DEVICES).then_some(()))
-    })
-    .await?;
+    until("every device has an owner", all_owned).await?;
     // Those that have none say who is in their way.
     let pods = world.pods().list(&ListParams::default()).await?;
     for pod in pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none())) {
@@ -131,8 +133,7 @@ async fn schedulers_that_are_killed_in_mid_drain_book_nothing_twice_and_lose_no_
     for pod in pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())) {
         world.remove_pod(&pod.name_any()).await?;
     }
-    until("the others follow", || async { Ok((check_owners(&world).await? == DEVICES).then_some(())) })
-        .await?;
+    until("the others follow", all_owned).await?;
     running.stop().await;
     Ok(())
 }
