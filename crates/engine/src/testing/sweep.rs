@@ -16,8 +16,8 @@ use super::watch::WatchFault;
 use super::world::World;
 use crate::client::BoxError;
 
-/// Rest: no write for this long, in the end state.
-const REST: Duration = Duration::from_millis(400);
+/// Rest: no write for this long, in the end state. Longer than a watch is held back, or what comes then is not in the end state.
+const REST: Duration = Duration::from_millis(700);
 
 /// What a step of a scenario gives.
 pub type Step<'a, T> = BoxFuture<'a, Result<T, BoxError>>;
