@@ -19,13 +19,16 @@ use super::selector::PodSelector;
 /// One look serves all sets of a namespace that are seen for the first time so soon after it: after a start these are all sets.
 const LOOK_SERVES: Duration = Duration::from_secs(1);
 
+/// When somebody looked, and what there was.
+type Look = (Instant, Vec<Arc<PodView>>);
+
 /// Remembers which sets have been looked through.
 #[derive(Debug, Default)]
 pub struct Strays {
     /// Uid and generation of the set for which nothing was left to find.
     done: Mutex<HashMap<Key, (String, i64)>>,
     /// The last looks, by namespace.
-    looks: tokio::sync::Mutex<HashMap<String, (Instant, Vec<Arc<PodView>>)>>,
+    looks: tokio::sync::Mutex<HashMap<String, Look>>,
 }
 
 impl Strays {
