@@ -56,18 +56,52 @@ pub(crate) fn is_for_update(node: &Node) -> bool {
 
 const UPDATE: &str = "pending replacement for an update";
 
+/// So many drains for one cause get the same words, so that Slurm can be told of them by one call.
+const MANY: usize = 8;
+
 /// The words for Slurm.
 fn words(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> String {
     let pod = facts.set.full_name(worker.pod.name);
-    let why = match cause {
-        Cause::ScaleIn => format!("Pod ({pod}) is pending termination for scale-in"),
-        Cause::SetDeleted => format!("Pod ({pod}) is pending termination because its NodeSet is deleted"),
-        Cause::Update => format!("Pod ({pod}) is {UPDATE}"),
-        Cause::Ended | Cause::NotRegistered => format!("Pod ({pod}) is pending replacement"),
+    let why = fate(cause).map(|fate| format!("Pod ({pod}) is {fate}")).unwrap_or_else(|| match cause {
         Cause::PodCordoned => format!("Pod ({pod}) was cordoned"),
         Cause::NodeCordoned => node_cordon_reason(worker, &pod),
-    };
+        _ => format!("Pod ({pod}) is pending replacement"),
+    });
     clean(&format!("{REASON_PREFIX}{why}"))
+}
+
+/// The words for many pods of the set.
+fn shared_words(facts: &Facts<'_>, cause: Cause) -> Option<String> {
+    let set = facts.set.full_name(facts.set.name);
+    fate(cause).map(|fate| clean(&format!("{REASON_PREFIX}Pods of NodeSet ({set}) are {fate}")))
+}
+
+/// What is to become of pods that are taken away because of what the user asks of the whole set.
+const fn fate(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::ScaleIn => Some("pending termination for scale-in"),
+        Cause::SetDeleted => Some("pending termination because the NodeSet is deleted"),
+        Cause::Update => Some(UPDATE),
+        Cause::Ended | Cause::NotRegistered | Cause::PodCordoned | Cause::NodeCordoned => None,
+    }
+}
+
+/// Gives many drains for one cause the same words. What somebody else wrote of a node stays behind them.
+pub(crate) fn share_words(facts: &Facts<'_>, drains: &mut [Action]) {
+    for cause in [Cause::ScaleIn, Cause::SetDeleted, Cause::Update] {
+        let is_for =
+            |action: &Action| matches!(action, Action::Drain { cause: other, .. } if *other == cause);
+        let (Some(fate), Some(shared)) = (fate(cause), shared_words(facts, cause)) else { continue };
+        if drains.iter().filter(|action| is_for(action)).count() < MANY {
+            continue;
+        }
+        for action in drains.iter_mut().filter(|action| is_for(action)) {
+            let Action::Drain { reason, .. } = action else { continue };
+            if let Some((_, former)) = reason.split_once(fate) {
+                *reason = clean(&format!("{shared}{former}"));
+            }
+        }
+    }
 }
 
 /// The same, followed by what somebody else wrote there before: why a node is down must not get lost.
@@ -119,7 +153,8 @@ pub(crate) fn needed(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> Op
     let wanted = if node.state.is_drain() {
         // Slurm shows people why the node goes. A reason of somebody else stays.
         let tells_more = matches!(cause, Cause::ScaleIn | Cause::SetDeleted | Cause::Update);
-        let told = node.reason.starts_with(&words);
+        let told = node.reason.starts_with(&words)
+            || shared_words(facts, cause).is_some_and(|shared| node.reason.starts_with(&shared));
         (tells_more && is_ours(node) && !told) || planted!(DrainsAgain)
     } else if stays {
         // Nobody takes the pod away, so what somebody else says of the node counts.

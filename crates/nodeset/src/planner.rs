@@ -360,6 +360,7 @@ impl Steps {
         actions.extend(self.claims);
         actions.extend(self.undrains);
         actions.extend(self.creates);
+        drain::share_words(view.facts, &mut self.drains);
         actions.extend(self.drains);
         actions.extend(self.comments);
         actions.extend(self.marks);

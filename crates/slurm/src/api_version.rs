@@ -27,6 +27,8 @@ impl ApiVersion {
     pub const OLDEST: Self = Self(40);
     /// The newest version that we read.
     pub const NEWEST: Self = Self(46);
+    /// The first version that can change many nodes by one call.
+    pub const MANY_NODES: Self = Self(42);
     /// The first version that can make, change and delete reservations.
     pub const RESERVATIONS: Self = Self(43);
 

@@ -141,6 +141,18 @@ async fn a_node_is_changed(client: &Client) -> Result<()> {
     let node = client.node("node-2").await?.found().context("node-2")?;
     ensure!(!node.state.is_drain(), "{}", node.state);
 
+    let drain = NodeUpdate { comment: None, ..drain };
+    client.update_nodes(&["node-1", "node-2"], &drain).await?;
+    for name in ["node-1", "node-2"] {
+        let node = client.node(name).await?.found().context(name)?;
+        ensure!(node.state.is_drain() && &*node.reason == "a test, \"quoted\"", "{node:?}");
+    }
+    let error = client.update_nodes(&["node-1", "nobody"], &resume).await.err().context("nobody knows it")?;
+    ensure!(error.is_refused_with(2018), "{error:?}");
+    client.update_nodes(&["node-1", "node-2"], &resume).await?;
+    let nodes = client.nodes().await?;
+    ensure!(!nodes.iter().any(|node| node.state.is_drain()), "{nodes:?}");
+
     // Slurm says no, with its number: a node of the configuration file cannot be deleted.
     let error = client.delete_node("node-2").await.err().context("it is in slurm.conf")?;
     ensure!(matches!(error, Error::Refused { .. }), "{error:?}");

@@ -14,12 +14,13 @@ use nodeset::{Action, Plan};
 use super::gather::Seen;
 use super::last_look::Looked;
 use super::memory::Memory;
+use super::slurm_writes::Change;
 use super::{WorkerSet, events, ownership};
 use crate::context::Context;
 use crate::error::Error;
 
 /// Calls that are sent at the same time.
-const PARALLEL: usize = 32;
+pub(super) const PARALLEL: usize = 32;
 /// A batch is no longer than this: before each one Slurm is looked at once more where that is needed.
 const LONGEST_BATCH: usize = 128;
 /// A look at Slurm serves the batches that follow it so soon.
@@ -163,14 +164,7 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
                 looked_at = Some(Instant::now());
                 looked = self.look(group).await;
             }
-            let results: Vec<(usize, Result<Step, Error>)> = stream::iter(0..batch.len())
-                .map(|at| {
-                    let looked = &looked;
-                    async move { (at, self.one(batch.get(at), looked).await) }.boxed()
-                })
-                .buffer_unordered(PARALLEL)
-                .collect()
-                .await;
+            let results = self.batch(batch, &looked).await;
             let mut failed = None;
             let mut told = Vec::new();
             for (at, result) in results {
@@ -194,9 +188,24 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
         Ok(if again { Step::Again } else { Step::Done })
     }
 
+    /// What came of actions of one kind, by their places.
+    async fn batch(&self, batch: &[Action], looked: &Looked) -> Vec<(usize, Result<Step, Error>)> {
+        let changes: Vec<Change<'_>> = batch.iter().filter_map(Change::of).collect();
+        if !changes.is_empty() {
+            return self.change_all(&changes, looked).await;
+        }
+        stream::iter(0..batch.len())
+            .map(|at| async move { (at, self.one(batch.get(at), looked).await) }.boxed())
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await
+    }
+
     async fn one(&self, action: Option<&Action>, looked: &Looked) -> Result<Step, Error> {
         let Some(action) = action else { return Ok(Step::Done) };
         match action {
+            // They are made many at a time.
+            Action::Drain { .. } | Action::Undrain { .. } | Action::SetComment { .. } => Ok(Step::Done),
             Action::AddFinalizer => self.add_finalizer().await,
             Action::AdoptRevision { name, uid } => self.adopt_revision(name, uid).await,
             Action::CreateRevision { name, hash, number } => self.create_revision(name, hash, *number).await,
@@ -210,12 +219,9 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
                 self.create_claim(name, template, *ordinal, owner).await
             }
             Action::SetClaimOwner { name, uid, owner } => self.own_claim(name, uid, owner).await,
-            Action::Undrain { node, reason, .. } => self.undrain(node, reason, looked).await,
             Action::CreatePod { name, ordinal, node, revision, protected } => {
                 self.create_pod(name, *ordinal, node, revision, *protected).await
             }
-            Action::Drain { node, reason, .. } => self.drain(node, reason, looked).await,
-            Action::SetComment { node, comment } => self.comment(node, comment, looked).await,
             Action::MarkPod { pod, marks } => self.mark_pod(pod, marks).await,
             Action::PatchImages { pod, node, images, revision, proof } => {
                 match self.permits(*proof, &pod.name, node, looked).await {

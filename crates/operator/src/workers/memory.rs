@@ -40,6 +40,8 @@ struct Inner {
     kept: Option<String>,
     /// When its pods were last about to become nobody's.
     letting_go: Option<Instant>,
+    /// When its status was last written.
+    told: Option<Instant>,
     /// While it is there, Slurm is read often.
     guard: Option<(Arc<Link>, WatchGuard)>,
 }
@@ -53,6 +55,16 @@ impl Memory {
     pub(super) fn collided(&self, before: u32) {
         let mut inner = self.inner.lock();
         inner.collisions = inner.collisions.max(before.saturating_add(1));
+    }
+
+    /// The status was written.
+    pub(super) fn told(&self) {
+        self.inner.lock().told = Some(Instant::now());
+    }
+
+    /// How long ago the status was written.
+    pub(super) fn told_ago(&self) -> Option<Duration> {
+        self.inner.lock().told.map(|time| time.elapsed())
     }
 
     /// The content of a revision, made once.

@@ -2,73 +2,163 @@
 
 use std::sync::Arc;
 
+use futures::{FutureExt as _, StreamExt as _, stream};
+use nodeset::Action;
 use slurm::{Node, NodeTarget, NodeUpdate};
-use slurm_client::Lookup;
+use slurm_client::{Lookup, Snapshot};
 
 use super::WorkerSet;
-use super::execute::{Execution, Step};
+use super::execute::{Execution, PARALLEL, Step};
 use super::last_look::Looked;
 use crate::error::Error;
 use crate::slurm_links::Link;
 
-impl<S: WorkerSet> Execution<'_, S> {
-    pub(super) async fn drain(&self, node: &str, reason: &str, looked: &Looked) -> Result<Step, Error> {
-        let update = NodeUpdate {
-            state: Some(NodeTarget::Drain),
+/// What is to be changed of one node.
+pub(super) struct Change<'a> {
+    node: &'a str,
+    /// For people: the node is ...
+    done: &'static str,
+    update: NodeUpdate,
+}
+
+impl<'a> Change<'a> {
+    /// What the action changes of a node; none if it changes something else.
+    pub(super) fn of(action: &'a Action) -> Option<Self> {
+        let to = |state, reason: &str| NodeUpdate {
+            state: Some(state),
             reason: Some(reason.into()),
             ..NodeUpdate::default()
         };
-        self.change(node, "drained", &update, looked).await
-    }
-
-    pub(super) async fn undrain(&self, node: &str, reason: &str, looked: &Looked) -> Result<Step, Error> {
-        let update = NodeUpdate {
-            state: Some(NodeTarget::Undrain),
-            reason: Some(reason.into()),
-            ..NodeUpdate::default()
-        };
-        self.change(node, "undrained", &update, looked).await
-    }
-
-    pub(super) async fn comment(&self, node: &str, comment: &str, looked: &Looked) -> Result<Step, Error> {
-        let update = NodeUpdate { comment: Some(comment.into()), ..NodeUpdate::default() };
-        self.change(node, "given a comment", &update, looked).await
-    }
-
-    async fn change(
-        &self,
-        name: &str,
-        what: &str,
-        update: &NodeUpdate,
-        looked: &Looked,
-    ) -> Result<Step, Error> {
-        let (Some(link), Some(snapshot)) = (self.seen.slurm.link(), self.seen.slurm.snapshot()) else {
-            return Ok(Step::Again);
-        };
-        let failed = |error| Error::slurm(format!("node {name} could not be {what}"), error);
-        let asked;
-        let now = match looked {
-            Looked::Fresh(fresh, _) => fresh.node(name).map(|node| &**node),
-            _ => {
-                asked = link.client().node(name).await.map_err(failed)?.found();
-                asked.as_ref()
+        let (node, done, update) = match action {
+            Action::Drain { node, reason, .. } => (node, "drained", to(NodeTarget::Drain, reason)),
+            Action::Undrain { node, reason, .. } => (node, "undrained", to(NodeTarget::Undrain, reason)),
+            Action::SetComment { node, comment } => {
+                let update = NodeUpdate { comment: Some(comment.clone()), ..NodeUpdate::default() };
+                (node, "given a comment", update)
             }
+            _ => return None,
         };
-        let (Some(now), Some(planned)) = (now, snapshot.node(name)) else { return Ok(Step::Again) };
-        if !is_as_planned(planned, now, update) {
-            tracing::info!(node = name, what, "somebody changed the node meanwhile: planning again");
-            return Ok(Step::Again);
+        Some(Self { node, done, update })
+    }
+
+    /// Whether the node is there, and nobody wrote since the plan what we are about to write over.
+    fn is_as_planned(&self, planned: Option<&Node>, now: Option<&Node>) -> bool {
+        let (Some(planned), Some(now)) = (planned, now) else { return false };
+        let is_same = is_untouched(planned, now, &self.update);
+        if !is_same {
+            tracing::info!(
+                node = self.node,
+                what = self.done,
+                "somebody changed the node meanwhile: planning again"
+            );
         }
-        let changed = link.client().update_node(name, update).await;
+        is_same
+    }
+
+    async fn make(&self, link: &Link) -> Result<Step, Error> {
+        let changed = link.client().update_node(self.node, &self.update).await;
         // Also where it failed: it may have been done.
         link.wrote();
-        match changed.map_err(failed)? {
+        match changed.map_err(|error| self.failed(error))? {
             Lookup::Found(()) => {
-                tracing::info!(node = name, reason = ?update.reason, what, "a Slurm node is changed");
+                tracing::info!(node = self.node, reason = ?self.update.reason, what = self.done, "a Slurm node is changed");
                 Ok(Step::Done)
             }
             Lookup::Absent => Ok(Step::Again),
         }
+    }
+
+    fn failed(&self, error: slurm_client::Error) -> Error {
+        Error::slurm(format!("node {} could not be {}", self.node, self.done), error)
+    }
+}
+
+/// Changes a node that nobody has looked at since the plan.
+async fn look_and_change(link: &Link, snapshot: &Snapshot, change: &Change<'_>) -> Result<Step, Error> {
+    let now = link.client().node(change.node).await.map_err(|error| change.failed(error))?.found();
+    if !change.is_as_planned(snapshot.node(change.node).map(|node| &**node), now.as_ref()) {
+        return Ok(Step::Again);
+    }
+    change.make(link).await
+}
+
+/// Changes nodes that are to become alike.
+async fn change_alike(link: &Link, group: &[(usize, &Change<'_>)]) -> Results {
+    if let [(at, first), _, ..] = group {
+        let names: Vec<&str> = group.iter().map(|(_, change)| change.node).collect();
+        let changed = link.client().update_nodes(&names, &first.update).await;
+        link.wrote();
+        match changed {
+            Ok(()) => {
+                tracing::info!(nodes = ?names, reason = ?first.update.reason, what = first.done, "Slurm nodes are changed");
+                return group.iter().map(|(at, _)| (*at, Ok(Step::Done))).collect();
+            }
+            // Slurm has no such call, or dislikes one of them: one by one it will tell which.
+            Err(slurm_client::Error::NotOffered { .. } | slurm_client::Error::Refused { .. }) => {}
+            Err(error) => return vec![(*at, Err(first.failed(error)))],
+        }
+    }
+    let made: Vec<Option<(usize, Result<Step, Error>)>> = stream::iter(0..group.len())
+        .map(|number| {
+            async move {
+                let (at, change) = group.get(number)?;
+                Some((*at, change.make(link).await))
+            }
+            .boxed()
+        })
+        .buffer_unordered(PARALLEL)
+        .collect()
+        .await;
+    made.into_iter().flatten().collect()
+}
+
+/// What came of the changes, by their places.
+type Results = Vec<(usize, Result<Step, Error>)>;
+
+impl<S: WorkerSet> Execution<'_, S> {
+    /// Changes these nodes. Where one look serves them all, those that are to become alike are changed by one call.
+    pub(super) async fn change_all(&self, changes: &[Change<'_>], looked: &Looked) -> Results {
+        let (Some(link), Some(snapshot)) = (self.seen.slurm.link(), self.seen.slurm.snapshot()) else {
+            return (0..changes.len()).map(|at| (at, Ok(Step::Again))).collect();
+        };
+        let mut groups: Vec<Vec<(usize, &Change<'_>)>> = Vec::new();
+        let mut results = Vec::new();
+        for (at, change) in changes.iter().enumerate() {
+            let Looked::Fresh(fresh, _) = looked else {
+                groups.push(vec![(at, change)]);
+                continue;
+            };
+            let now = fresh.node(change.node).map(|node| &**node);
+            if !change.is_as_planned(snapshot.node(change.node).map(|node| &**node), now) {
+                results.push((at, Ok(Step::Again)));
+                continue;
+            }
+            let alike = |group: &&mut Vec<(usize, &Change<'_>)>| {
+                group.first().is_some_and(|(_, first)| first.update == change.update)
+            };
+            match groups.iter_mut().find(alike) {
+                Some(group) => group.push((at, change)),
+                None => groups.push(vec![(at, change)]),
+            }
+        }
+        let called: Vec<Results> = stream::iter(0..groups.len())
+            .map(|number| {
+                let group = groups.get(number).map_or(&[][..], |group| &**group);
+                async move {
+                    match group {
+                        [(at, change)] if !matches!(looked, Looked::Fresh(..)) => {
+                            vec![(*at, look_and_change(link, snapshot, change).await)]
+                        }
+                        group => change_alike(link, group).await,
+                    }
+                }
+                .boxed()
+            })
+            .buffer_unordered(PARALLEL)
+            .collect()
+            .await;
+        results.extend(called.into_iter().flatten());
+        results
     }
 
     /// A record that cannot be deleted holds nothing up.
@@ -88,7 +178,7 @@ impl<S: WorkerSet> Execution<'_, S> {
 }
 
 /// Whether nobody wrote since the plan what we are about to write over.
-fn is_as_planned(planned: &Node, now: &Node, update: &NodeUpdate) -> bool {
+fn is_untouched(planned: &Node, now: &Node, update: &NodeUpdate) -> bool {
     let drain = (planned.state.is_drain(), &planned.reason) == (now.state.is_drain(), &now.reason);
     (update.state.is_none() || drain) && (update.comment.is_none() || planned.comment == now.comment)
 }
@@ -110,10 +200,10 @@ mod tests {
         let drain = NodeUpdate { state: Some(NodeTarget::Drain), ..NodeUpdate::default() };
         let comment = NodeUpdate { comment: Some("{}".into()), ..NodeUpdate::default() };
         let planned = node(&["IDLE"], "", "old");
-        assert!(is_as_planned(&planned, &node(&["MIXED"], "", "new"), &drain), "a job came: no matter");
+        assert!(is_untouched(&planned, &node(&["MIXED"], "", "new"), &drain), "a job came: no matter");
         let admins = node(&["IDLE", "DRAIN"], "broken fan", "old");
-        assert!(!is_as_planned(&planned, &admins, &drain));
-        assert!(is_as_planned(&planned, &admins, &comment));
-        assert!(!is_as_planned(&planned, &node(&["IDLE"], "", "new"), &comment));
+        assert!(!is_untouched(&planned, &admins, &drain));
+        assert!(is_untouched(&planned, &admins, &comment));
+        assert!(!is_untouched(&planned, &node(&["IDLE"], "", "new"), &comment));
     }
 }

@@ -22,6 +22,8 @@ use crate::error::Error;
 const SLURM_SOON: Duration = Duration::from_secs(1);
 /// An answer that is so old although nothing fails is not waited for any longer.
 const SLURM_LATE: Duration = Duration::from_secs(15);
+/// A status is not written sooner after the one before: while many pods come or go, it would change with each of them.
+const TELL: Duration = Duration::from_millis(500);
 /// How often agents are asked while a set ends without its cluster.
 const AGENTS: Duration = Duration::from_secs(5);
 
@@ -105,14 +107,15 @@ impl Workers {
         let failed = applied.as_ref().err().or(done.error.as_ref()).map(|error| engine::error::chain(error));
         // What was written comes back and wakes us; a status in between would only flap.
         let settles = failed.is_none() && done.changed_objects() && plan.look_again != Some(Duration::ZERO);
-        let told = if settles && is_shown(set) {
+        let too_soon = memory.told_ago().and_then(|ago| TELL.checked_sub(ago)).filter(|_| failed.is_none());
+        let told = if is_shown(set) && (settles || too_soon.is_some()) {
             Ok(())
         } else {
             let pods = seen.own_pods(owner.uid());
             let outcome = Outcome { plan: &plan, pods: &pods, failed: failed.as_deref(), now: seen.now };
-            self.tell(set, &outcome, owner.uid()).await
+            self.tell(set, &memory, &outcome, owner.uid()).await
         };
-        let wake = wake(set, &seen, &plan, &done, &memory);
+        let wake = wake(set, &seen, &plan, &done, [memory.unseen_for(), too_soon]);
         applied?;
         done.error.map_or(Ok(()), Err)?;
         told?;
@@ -132,12 +135,21 @@ impl Workers {
         Ok(self.context.applier.apply(owner, objects).await.into_result()?)
     }
 
-    async fn tell<S: WorkerSet>(&self, set: &S, outcome: &Outcome<'_>, uid: &str) -> Result<(), Error> {
+    async fn tell<S: WorkerSet>(
+        &self,
+        set: &S,
+        memory: &Memory,
+        outcome: &Outcome<'_>,
+        uid: &str,
+    ) -> Result<(), Error> {
         let (object, next) = (set.object(), set.status(outcome));
         let written =
             status::write(&self.context.client, crate::MANAGER, object, set.current_status(), &next).await;
         match written {
-            Ok(Some(version)) => set.cache().wrote(Key::of(object), &version, uid),
+            Ok(Some(version)) => {
+                memory.told();
+                set.cache().wrote(Key::of(object), &version, uid);
+            }
             Ok(None) => {}
             // It has just gone.
             Err(error) if status_of(&error) == Some(404) => {}
@@ -163,12 +175,18 @@ fn is_shown<S: WorkerSet>(set: &S) -> bool {
 }
 
 /// When to look again without being woken.
-fn wake<S: WorkerSet>(set: &S, seen: &Seen, plan: &nodeset::Plan, done: &Done, memory: &Memory) -> Wake {
+fn wake<S: WorkerSet>(
+    set: &S,
+    seen: &Seen,
+    plan: &nodeset::Plan,
+    done: &Done,
+    more: [Option<Duration>; 2],
+) -> Wake {
     // A plan that makes only a part of the pods wants to go on at once; not while none can be made.
     let planned = plan.look_again.filter(|time| !(time.is_zero() && set.not_yet().is_some()));
     let slurm = done.changed_slurm().then_some(SLURM_SOON);
     let agents = (matches!(seen.slurm, SeenSlurm::NoCluster) && !plan.waits.is_empty()).then_some(AGENTS);
     let failing = (seen.link == LinkState::Failing).then_some(FAILING);
-    let all = [planned, done.again, slurm, agents, failing, memory.unseen_for()];
-    all.into_iter().flatten().min().map_or(Wake::OnChange, Wake::After)
+    let all = [planned, done.again, slurm, agents, failing];
+    all.into_iter().chain(more).flatten().min().map_or(Wake::OnChange, Wake::After)
 }

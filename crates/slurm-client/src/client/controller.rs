@@ -43,6 +43,14 @@ impl Client {
         self.act(&call).await
     }
 
+    /// Changes all these nodes alike, by one call. Where it is refused, some of them may have been changed all the same.
+    pub async fn update_nodes(&self, names: &[&str], update: &NodeUpdate) -> Result<(), Error> {
+        const NAME: &str = "the change of many nodes";
+        self.needs(NAME, ApiVersion::MANY_NODES).await?;
+        let call = Call::post(NAME, "nodes/", &wire::encode_nodes_update(names, update));
+        self.repeat(call.repeat, || self.read_object(&call)).await.map(drop)
+    }
+
     /// Removes a node that is not in the configuration file.
     pub async fn delete_node(&self, name: &str) -> Result<Lookup<()>, Error> {
         self.act(&Call::delete("the removal of a node", format!("node/{}", segment(name)))).await

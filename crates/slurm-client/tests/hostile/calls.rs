@@ -44,6 +44,17 @@ async fn a_change_of_a_node_that_may_have_arrived_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn many_nodes_are_changed_by_one_call() {
+    let server = Server::start(|request, _| match request {
+        "POST /slurm/v0.0.42/nodes/" => Reply::ok("{}"),
+        other => panic!("{other}"),
+    })
+    .await;
+    client(&server).update_nodes(&["a", "b"], &NodeUpdate::default()).await.unwrap();
+    assert_eq!(server.requests(), 1);
+}
+
+#[tokio::test]
 async fn a_refusal_is_not_repeated() {
     let server = Server::start(|_, _| {
         Reply::Answer(500, r#"{"errors": [{"error_number": 2010, "error": "no permission"}]}"#.into())

@@ -22,7 +22,7 @@ mod text;
 pub use diag::decode_diag;
 pub use envelope::{Envelope, SlurmError, SlurmWarning};
 pub use list::{DecodeError, ListDecoder, ListEnd, Record};
-pub use node::encode_node_update;
+pub use node::{encode_node_update, encode_nodes_update};
 pub use offer::OfferScanner;
 pub use reservation::encode_reservation;
 pub use splitter::{MAX_ENVELOPE, MAX_RECORD, Rest, SplitError, Splitter};

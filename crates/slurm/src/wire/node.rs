@@ -132,6 +132,15 @@ pub fn encode_node_update(update: &NodeUpdate) -> Value {
     body.into()
 }
 
+/// The body that changes all these nodes alike.
+pub fn encode_nodes_update(names: &[&str], update: &NodeUpdate) -> Value {
+    let mut body = encode_node_update(update);
+    if let Value::Object(body) = &mut body {
+        body.insert("name".into(), names.into());
+    }
+    body
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +161,7 @@ mod tests {
         };
         assert_eq!(encode_node_update(&update).to_string(), r#"{"reason":"disk","state":["DRAIN"]}"#);
         assert_eq!(encode_node_update(&NodeUpdate::default()).to_string(), "{}");
+        let many = encode_nodes_update(&["a", "b"], &update).to_string();
+        assert_eq!(many, r#"{"name":["a","b"],"reason":"disk","state":["DRAIN"]}"#);
     }
 }

@@ -200,6 +200,37 @@ fn case_32_an_own_reason_is_kept_unless_the_pod_is_to_leave() {
 }
 
 #[test]
+fn many_pods_that_leave_share_one_reason_so_that_slurm_is_told_by_one_call() {
+    let mut world = World::at_rest(Api::Nebius, 9);
+    world.replicas = 1;
+    let shared = "slurm-operator: Pods of NodeSet (ns/w) are pending termination for scale-in";
+    let node = world.node_mut(8);
+    (node.answers, node.reason) = (None, ADMIN.into());
+    let plan = world.plan();
+    let reasons: Vec<&str> = plan
+        .actions
+        .iter()
+        .filter_map(|action| match action {
+            Action::Drain { reason, .. } => Some(&**reason),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons.len(), 8, "{reasons:?}");
+    assert_eq!(reasons.iter().filter(|reason| **reason == shared).count(), 7, "{reasons:?}");
+    assert!(reasons.contains(&&*format!("{shared} (before: {ADMIN})")), "{reasons:?}");
+
+    // They are told already, also once fewer are left.
+    for replicas in [1, 4] {
+        world.replicas = replicas;
+        for ordinal in 1..8 {
+            world.drained(ordinal, shared);
+            world.job(ordinal, Work::Running);
+        }
+        assert!(world.plan().drains().iter().all(|node| node.ends_with("-8")), "{:?}", world.plan().drains());
+    }
+}
+
+#[test]
 fn case_33_a_kept_pod_is_undrained_only_where_the_drain_is_ours_and_its_node_is_not_cordoned() {
     let mut world = World::at_rest(Api::Slinky, 1);
     world.drained(0, "slurm-operator: for some cause that is over");
