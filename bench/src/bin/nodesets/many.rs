@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use serde_json::json;
 
 use crate::options::Options;
-use crate::place::{Place, With, is_write, told};
+use crate::place::{Place, With, is_write, summary, told};
 use crate::pods::{Pods, Stage};
 use crate::report::Report;
 use crate::slurm::Slurm;
@@ -49,10 +49,17 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<()> {
     for name in &names {
         work.change(name, json!({ "revisionHistoryLimit": 7 })).await?;
     }
+    let known = place.calls().await?.len();
     let begun = Instant::now();
     let running = program.start(&kubeconfig, home.name())?;
     until_current(&work).await.with_context(|| running.last_words())?;
     let time = begun.elapsed();
+    let calls = place.calls().await?;
+    report.note(format!(
+        "restarted: {:.2} s of its CPU time; its calls: {}",
+        running.cpu()?.as_secs_f64(),
+        summary(calls.get(known..).unwrap_or_default())
+    ));
     report.at_most("from a restart until all sets are reconciled", time.as_secs_f64(), 3.0, "s");
 
     tokio::time::sleep(SETTLE).await;

@@ -74,6 +74,12 @@ async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
     work.make("w", count).await?;
     let made = pods.until(Stage::Made, count + 1, PATIENCE).await.with_context(|| running.last_words())?;
     let ours = made - begun;
+    let quarters =
+        [1, count / 4, count / 2, count * 3 / 4].map(|number| pods.until(Stage::Made, number + 1, PATIENCE));
+    let mut at = Vec::new();
+    for quarter in quarters {
+        at.push(format!("{:.2}", (quarter.await? - begun).as_secs_f64()));
+    }
     work.until_status("w", PATIENCE, |status| status.replicas == i32::try_from(count).ok()).await?;
     tokio::time::sleep(PAUSE).await;
     let calls = place.calls().await?;
@@ -86,6 +92,7 @@ async fn out(options: &Options, report: &mut Report) -> Result<Pod> {
         before.as_secs_f64(),
         after.as_secs_f64(),
     ));
+    report.note(format!("    its first pod and quarters after: {} s", at.join(", ")));
     report.note(format!("    its calls: {}", summary(calls.get(known..).unwrap_or_default())));
     report.at_least("rate of creation / raw loop", raw.as_secs_f64() / ours.as_secs_f64(), 0.8, "");
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use api::slinky::NodeSet;
 use engine::Key;
@@ -15,11 +16,16 @@ use parking_lot::Mutex;
 use super::keys;
 use super::selector::PodSelector;
 
+/// One look serves all sets of a namespace that are seen for the first time so soon after it: after a start these are all sets.
+const LOOK_SERVES: Duration = Duration::from_secs(1);
+
 /// Remembers which sets have been looked through.
 #[derive(Debug, Default)]
 pub struct Strays {
     /// Uid and generation of the set for which nothing was left to find.
     done: Mutex<HashMap<Key, (String, i64)>>,
+    /// The last looks, by namespace.
+    looks: tokio::sync::Mutex<HashMap<String, (Instant, Vec<Arc<PodView>>)>>,
 }
 
 impl Strays {
@@ -37,14 +43,35 @@ impl Strays {
         if nothing_to_do || self.done.lock().get(&key) == Some(&version) {
             return Ok(Vec::new());
         }
-        let labels = format!("{},!{}", selector.text(), keys::POD_NAME);
-        let mut found: Vec<PodView> = engine::objects::list(client, &key.namespace, &labels).await?;
-        found.retain(|pod| may_be_ours(set, pod));
+        let is_new = !self.done.lock().contains_key(&key);
+        let mut found = self.look(client, &key.namespace, is_new).await?;
+        found.retain(|pod| selector.selects(pod.metadata.labels.as_ref()) && may_be_ours(set, pod));
         if found.is_empty() {
             // Only then: as long as one is left, the next look must know it.
             self.done.lock().insert(key, version);
         }
-        Ok(found.into_iter().map(Arc::new).collect())
+        Ok(found)
+    }
+
+    /// The pods of a namespace that the cache does not hold. The look before this one may serve.
+    async fn look(
+        &self,
+        client: &Client,
+        namespace: &str,
+        may_serve: bool,
+    ) -> Result<Vec<Arc<PodView>>, kube::Error> {
+        let mut looks = self.looks.lock().await;
+        looks.retain(|_, (time, _)| time.elapsed() < LOOK_SERVES);
+        if let Some((_, pods)) = looks.get(namespace).filter(|_| may_serve) {
+            return Ok(pods.clone());
+        }
+        let time = Instant::now();
+        let pods: Vec<PodView> =
+            engine::objects::list(client, namespace, &format!("!{}", keys::POD_NAME)).await?;
+        let pods: Vec<Arc<PodView>> = pods.into_iter().map(Arc::new).collect();
+        looks.insert(namespace.into(), (time, pods.clone()));
+        drop(looks);
+        Ok(pods)
     }
 
     /// The set is gone.

@@ -155,7 +155,10 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
     }
 
     async fn group(&self, group: &[Action], done: &mut Done) -> Result<Step, Error> {
-        let (mut from, mut size, mut again) = (0, 1, false);
+        let makes_pods = matches!(group.first(), Some(Action::CreatePod { .. }));
+        // A plan that goes on where the one before ended needs no slow start.
+        let (mut from, mut again) = (0, false);
+        let mut size = if makes_pods { self.memory.take_pace() } else { 1 };
         let (mut looked, mut looked_at) = (Looked::NotNeeded, None);
         while from < group.len() {
             let to = from.saturating_add(size).min(group.len());
@@ -184,6 +187,9 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
             }
             from = to;
             size = size.saturating_mul(2).min(LONGEST_BATCH);
+        }
+        if makes_pods {
+            self.memory.keep_pace(size);
         }
         Ok(if again { Step::Again } else { Step::Done })
     }

@@ -15,6 +15,9 @@ use crate::slurm_links::Link;
 /// A pod that no cache holds is believed to be there for so long; then its name is tried again.
 pub(super) const UNSEEN: Duration = Duration::from_secs(30);
 
+/// What the API server took just before, it will take again so soon after it.
+const PACE_SERVES: Duration = Duration::from_secs(5);
+
 /// The caches of a set and of its pods tell of the same change within this time.
 const CACHES_DIFFER: Duration = Duration::from_secs(2);
 
@@ -40,6 +43,8 @@ struct Inner {
     kept: Option<String>,
     /// When its pods were last about to become nobody's.
     letting_go: Option<Instant>,
+    /// How many pods may be made at once after those that were made just before.
+    pace: Option<(Instant, usize)>,
     /// When its status was last written.
     told: Option<Instant>,
     /// While it is there, Slurm is read often.
@@ -55,6 +60,17 @@ impl Memory {
     pub(super) fn collided(&self, before: u32) {
         let mut inner = self.inner.lock();
         inner.collisions = inner.collisions.max(before.saturating_add(1));
+    }
+
+    /// With how many pods at once to begin. It is kept anew when all went well.
+    pub(super) fn take_pace(&self) -> usize {
+        let pace = self.inner.lock().pace.take();
+        pace.filter(|(time, _)| time.elapsed() < PACE_SERVES).map_or(1, |(_, pace)| pace)
+    }
+
+    /// So many pods at once were made, or were to be made next.
+    pub(super) fn keep_pace(&self, pace: usize) {
+        self.inner.lock().pace = Some((Instant::now(), pace));
     }
 
     /// The status was written.
