@@ -9,6 +9,7 @@ use slurm::agent::AgentState;
 
 use crate::children::{Children, Ended, Printed};
 use crate::daemon::Daemon;
+use crate::jail::users::Users;
 use crate::output::say;
 use crate::programs;
 
@@ -21,6 +22,8 @@ pub const TICK: Duration = Duration::from_millis(250);
 pub struct Agent {
     /// Its children.
     pub children: Arc<Children>,
+    /// Users of the jail.
+    pub users: Users,
     state: Mutex<AgentState>,
     signals: Mutex<Signals>,
     woken: Condvar,
@@ -61,6 +64,7 @@ impl Agent {
             .map_err(|error| format!("cannot take orphans: {error}"))?;
         let agent = Arc::new(Self {
             children: Children::new(),
+            users: Users::default(),
             state: Mutex::new(AgentState { daemon: daemon.to_owned(), ..AgentState::default() }),
             signals: Mutex::default(),
             woken: Condvar::new(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 
 use slurm::agent::set_hash;
+use slurm::config_set::name_of_key;
 
 use crate::lookup::User;
 
@@ -54,7 +55,7 @@ impl FileSet {
             if meta.is_dir() {
                 self.add(&path, &format!("{name}/"))?;
             } else if meta.is_file() && meta.len() <= MAX_FILE {
-                self.files.insert(name, fs::read(&path)?);
+                self.files.insert(name_of_key(&name), fs::read(&path)?);
             }
         }
         Ok(())

@@ -9,9 +9,12 @@ mod etc_slurm;
 mod expand;
 mod files;
 mod install;
+mod jail;
 mod lookup;
+mod mountinfo;
 mod munge_socket;
 mod output;
+mod populate;
 mod probe;
 mod proc;
 mod programs;
@@ -31,6 +34,7 @@ use crate::agent::Agent;
 const USAGE: &str = "\
 usage: slurm-agent install DIR      copies the program there
        slurm-agent probe DAEMON     exit code 0 when the daemon of this pod works
+       slurm-agent populate-jail    fills /mnt/jail, and ends
        slurm-agent slurmctld | slurmdbd | slurmrestd | slurmd | munge | login | mariadb";
 
 fn main() -> ExitCode {
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         [command::INSTALL, directory] => install::install(directory.as_ref()),
         [command::PROBE, daemon] => probe::probe(daemon).map(|line| println!("{line}")),
+        [command::POPULATE_JAIL] => return populate::run(),
         [role] if roles::is_role(role) => run(role),
         ["--version" | "-V"] => {
             println!("slurm-agent {}", env!("CARGO_PKG_VERSION"));
@@ -62,6 +67,9 @@ fn run(role: &str) -> Result<(), String> {
     let agent = Agent::new(role)?;
     if role != command::MUNGE {
         serve::start(&agent);
+    }
+    if jail::has_users(role) {
+        jail::users::follow(&agent);
     }
     roles::run(role, &agent)
 }

@@ -31,6 +31,12 @@ impl References {
                     references.add_pod(spec);
                 }
             }
+            Object::Job(job) => {
+                let template = job.spec.as_ref().map(|spec| &spec.template);
+                if let Some(spec) = template.and_then(|template| template.spec.as_ref()) {
+                    references.add_pod(spec);
+                }
+            }
             _ => {}
         }
         references

@@ -52,6 +52,11 @@ fn pod(cluster: &ValidatedCluster, accounting: &Accounting, facts: &Facts) -> po
         mount::jwt_key(names.rest_jwt_key()),
         mount::security_limits(names.security_limits(Component::Accounting)),
     ];
+    let mut env = pod::place();
+    if let Some(jail) = &cluster.jail {
+        mounts.push(mount::jail_users(jail));
+        env = pod::with_jail(env, pod::JailUse::Users);
+    }
     if let Database::External(external) = accounting.database(facts) {
         let tls = &external.tls;
         let secrets = [
@@ -73,7 +78,7 @@ fn pod(cluster: &ValidatedCluster, accounting: &Accounting, facts: &Facts) -> po
         rights: Rights::Plain,
         limits: Limits::WithoutCpu,
         host_users,
-        env: pod::place(),
+        env,
         mounts,
     };
     Pod {

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::labels::Component;
 use crate::secrets::generated_secrets;
-use crate::slurm_files::{slurm_configs, slurmdbd_conf};
+use crate::slurm_files::{effective_configs, slurmdbd_conf};
 use crate::small_files::{AUTHORIZED_KEYS, LIMITS, SSHD_CONFIG, SYSCTL, limits, sshd_config, sysctl};
 use crate::validate::{ContainerSettings, DEFAULT_PORTS, Part};
 use crate::{Facts, Rendered, ValidatedCluster};
@@ -15,8 +15,8 @@ use crate::{Facts, Rendered, ValidatedCluster};
 pub(crate) fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered> {
     let names = cluster.names();
     let mut objects = new_secrets(cluster, facts);
-    if let Some(files) = slurm_configs(cluster, facts) {
-        objects.push(config_map(cluster, Component::Common, names.slurm_configs(), files));
+    if let Some(configs) = effective_configs(cluster, facts) {
+        objects.push(Rendered::apply(Component::Common, configs));
     }
     let one = |key: &str, text: String| BTreeMap::from([(key.to_owned(), text)]);
     objects.extend([

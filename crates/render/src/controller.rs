@@ -53,6 +53,7 @@ fn pod(cluster: &ValidatedCluster, controller: &Controller, facts: &Facts) -> po
     let host_users = controller.pod.host_users;
     let mut mounts = vec![
         Mount::of("controller-spool", path::SLURMCTLD_SPOOL, &controller.spool),
+        mount::jail_users(&controller.jail),
         mount::munge_socket(),
         mount::slurm_configs(names.slurm_configs()),
         mount::jwt_key(names.rest_jwt_key()),
@@ -73,18 +74,13 @@ fn pod(cluster: &ValidatedCluster, controller: &Controller, facts: &Facts) -> po
         rights: Rights::Plain,
         limits: Limits::WithoutCpu,
         host_users,
-        env: pod::place(),
+        env: pod::with_jail(pod::place(), pod::JailUse::Users),
         mounts,
     };
-    // slurmctld does not read from the jail. An init container of the user may.
-    let init = controller.pod.init_containers.iter();
-    let uses_jail =
-        init.flat_map(|container| container.volume_mounts.iter().flatten()).any(|mount| mount.name == "jail");
     Pod {
         sidecars,
         // It calls back the srun of a login pod by its host name, and stands still for seconds where that is unknown.
         searches: searches(cluster),
-        more_volumes: if uses_jail { vec![mount::jail(&controller.jail)] } else { Vec::new() },
         account: match &controller.service_account {
             Some(name) => Account::Users(name.clone()),
             None => Account::Ours(names.controller_service_account()),

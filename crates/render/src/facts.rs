@@ -23,7 +23,7 @@ pub struct Facts {
     pub topology: Option<String>,
     /// Further files of the effective set, by name: ConfigMaps of JailedConfigs whose paths lie below `/etc/slurm`. A name
     /// that the operator writes itself is passed over.
-    pub more_configs: BTreeMap<String, String>,
+    pub more_configs: BTreeMap<String, Vec<u8>>,
     /// Optional kinds that the API server serves.
     pub served: Served,
     /// Slurm programs in slurmctld's image, as its agent reports them. `None`: not known yet.
@@ -34,6 +34,48 @@ pub struct Facts {
     pub running: Running,
     /// Images that a part keeps while a change of version has not come to it.
     pub held_images: HeldImages,
+    /// The Job that fills the jail.
+    pub populate: PopulateFacts,
+}
+
+/// The Job that fills the jail, as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PopulateFacts {
+    /// What the Job that exists was made for; `None` where there is none.
+    pub mark: Option<PopulateMark>,
+    /// Whether it has done its work.
+    pub is_done: bool,
+    /// Whether login or worker pods are there, which see the jail.
+    pub jail_is_in_use: bool,
+    /// Whether the status does not tell the mode of maintenance yet that the spec has.
+    pub mode_is_new: bool,
+}
+
+/// What a Job that fills the jail was made for. It is written on the Job ([`crate::labels::POPULATE_MARK`]), so that an
+/// operator that was started anew knows whether a wish to overwrite the jail was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PopulateMark {
+    /// To fill a jail, as the spec says.
+    Fill,
+    /// To overwrite it for `maintenance: downscaleAndOverwritePopulateJail`.
+    Overwrite,
+}
+
+impl PopulateMark {
+    /// As the annotation writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fill => "fill",
+            Self::Overwrite => "overwrite",
+        }
+    }
+
+    /// What the annotation says. One that says nothing known fills.
+    #[must_use]
+    pub fn from_annotation(text: Option<&str>) -> Self {
+        if text == Some(Self::Overwrite.as_str()) { Self::Overwrite } else { Self::Fill }
+    }
 }
 
 /// A NodeSet of the cluster and its pods.

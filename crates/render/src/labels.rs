@@ -21,6 +21,10 @@ pub enum Component {
     Login,
     /// The database of accounting.
     Database,
+    /// The Job that fills the jail.
+    PopulateJail,
+    /// The program that writes configuration files into the jail.
+    SConfigController,
 }
 
 impl Component {
@@ -36,6 +40,8 @@ impl Component {
             Self::NodeSet => "nodeset",
             Self::Login => "login",
             Self::Database => "mariadb-operator",
+            Self::PopulateJail => "populate-jail",
+            Self::SConfigController => "sconfigcontroller",
         }
     }
 }
@@ -75,6 +81,12 @@ pub const NODE_LINE: &str = "slurm.nebius.ai/node-line";
 /// Annotation of a worker's pod: what stands behind `NodeName=` in its lines of gres.conf, one line each, as it was when the
 /// pod was made.
 pub const GRES_LINES: &str = "slurm.nebius.ai/gres-lines";
+/// Annotation of the Job that fills the jail: what it was made for ([`crate::PopulateMark`]).
+pub const POPULATE_MARK: &str = "slurm.nebius.ai/populate-jail";
+/// Label that unites JailedConfigs: those with the same value are written as one.
+pub const JAILED_AGGREGATION: &str = "slurm.nebius.ai/jailed-aggregation";
+/// Value of [`JAILED_AGGREGATION`] of the configuration that the operator writes.
+pub const JAILED_COMMON: &str = "common";
 /// `true` as an annotation of the pod of a worker that has GPUs.
 pub const GPUS: &str = "slurm.nebius.ai/gpus";
 /// Annotation that tells kubectl which container is meant.

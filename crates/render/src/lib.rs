@@ -23,7 +23,9 @@ mod names;
 mod node_set;
 mod object;
 mod pod;
+mod populate_jail;
 mod rest;
+mod sconfig_controller;
 mod secrets;
 pub mod slurm_files;
 mod small_files;
@@ -33,13 +35,15 @@ mod workload;
 
 pub use check::problem::{Problem, Severity};
 pub use defaults::Defaults;
-pub use facts::{Facts, HeldImages, NodeSetFacts, References, Running, Served, WorkerFacts};
+pub use facts::{
+    Facts, HeldImages, NodeSetFacts, PopulateFacts, PopulateMark, References, Running, Served, WorkerFacts,
+};
 pub use labels::Component;
 pub use names::Names;
 pub use node_set::{WorkerTemplate, node_set_objects, worker_template};
 pub use object::{Dynamic, Object, Policy, Rendered};
 pub use secrets::{GeneratedSecret, Material, SshHostKeys, generated_secrets};
-pub use slurm_files::{config_hash, slurm_configs};
+pub use slurm_files::{config_hash, effective_set, slurm_configs};
 pub use validate::{ValidatedCluster, validate};
 
 /// Every object of the cluster as it should be now. Parts that are broken or turned off have none.
@@ -49,6 +53,8 @@ pub use validate::{ValidatedCluster, validate};
 pub fn render(cluster: &ValidatedCluster, facts: &Facts) -> Vec<Rendered> {
     let mut objects = common::render(cluster, facts);
     objects.extend(app_armor::render(cluster, facts));
+    objects.extend(populate_jail::render(cluster, facts));
+    objects.extend(sconfig_controller::render(cluster, facts));
     objects.extend(accounting::render(cluster, facts));
     objects.extend(controller::render(cluster, facts));
     objects.extend(rest::render(cluster, facts));

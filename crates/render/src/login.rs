@@ -105,6 +105,7 @@ fn pod(cluster: &ValidatedCluster, login: &Login, facts: &Facts) -> pod::BuiltPo
     env.push(var(env::CLUSTER_TYPE, cluster_type(cluster.cluster_type)));
     env.push(var(env::CONF_SERVER, conf_server(cluster)));
     env.push(var(env::PORT, cluster.ports.sshd.to_string()));
+    env = pod::with_jail(env, pod::JailUse::Root);
     let mut sidecars = vec![munge::sidecar(&login.munge, names.munge(), Limits::WithoutCpu, host_users)];
     if let Some(sssd) = &login.sssd {
         sidecars.push(sssd::sidecar(sssd, Limits::WithoutCpu, host_users));

@@ -64,6 +64,10 @@ impl Names {
         accounting: LONGEST, "accounting";
         /// Deployment of slurmrestd.
         rest: LONGEST, "rest";
+        /// Job that fills the jail.
+        populate_jail: LONGEST, "populate-jail";
+        /// Deployment of the program that writes configuration files into the jail.
+        sconfig_controller: LONGEST, "sconfigcontroller";
 
         /// Service of slurmctld.
         controller_service: LONGEST, "controller-svc";
@@ -77,12 +81,14 @@ impl Names {
         rest_service: LONGEST, "rest-svc";
         /// Service of slurmrestd for the operator.
         rest_internal_service: LONGEST, "rest-internal";
+        /// Service with the metrics of the program that writes configuration files into the jail.
+        sconfig_controller_service: LONGEST, "sconfigcontroller-metrics";
         /// Headless Service of the workers of `slurmNodes.worker`.
         worker_service: LONGEST, "worker-svc";
         /// Headless Service of all workers of NodeSets.
         node_sets_service: LONGEST, "nodeset-svc";
 
-        /// ConfigMap with the effective set of Slurm's configuration files.
+        /// ConfigMap with the effective set of Slurm's configuration files, and the JailedConfig that brings it to the jail.
         slurm_configs: LONGEST, "slurm-configs";
         /// ConfigMap with sshd_config of login pods.
         ssh_configs: LONGEST, "ssh-configs";
@@ -110,6 +116,12 @@ impl Names {
         worker_service_account: LONGEST, "worker-sa";
         /// ServiceAccount of slurmctld.
         controller_service_account: LONGEST, "controller-sa";
+        /// ServiceAccount of the program that writes configuration files into the jail.
+        sconfig_controller_service_account: LONGEST, "sconfigcontroller-sa";
+        /// Its Role.
+        sconfig_controller_role: LONGEST, "sconfigcontroller-configmaps-role";
+        /// Its RoleBinding.
+        sconfig_controller_role_binding: LONGEST, "sconfigcontroller-configmaps-role-binding";
     }
 
     /// ConfigMap with limits.conf of a part: `<cluster>-<component>-security-limits`.

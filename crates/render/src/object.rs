@@ -1,6 +1,6 @@
 //! Rendered objects.
 
-use api::nebius::NodeSet;
+use api::nebius::{JailedConfig, NodeSet};
 use k8s_openapi::Metadata;
 use k8s_openapi::Resource;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -35,6 +35,11 @@ impl Rendered {
         Self { component, object: object.into(), policy: Policy::CreateOnce }
     }
 
+    /// An object whose fields cannot be changed: where it should differ it is deleted, with what it owns, and made again.
+    pub fn replace(component: Component, object: impl Into<Object>) -> Self {
+        Self { component, object: object.into(), policy: Policy::ReplaceOnImmutable }
+    }
+
     /// An object with fields that cannot be changed, such as the claims of a StatefulSet. Its pods stay.
     pub fn recreate(component: Component, object: impl Into<Object>) -> Self {
         Self { component, object: object.into(), policy: Policy::RecreateOnImmutable }
@@ -50,6 +55,8 @@ pub enum Policy {
     CreateOnce,
     /// As `Apply`; where the API server refuses a change, it is deleted, without what it owns, and made again.
     RecreateOnImmutable,
+    /// The same, and what it owns goes with it.
+    ReplaceOnImmutable,
 }
 
 /// An object of a kind that another project defines.
@@ -75,6 +82,7 @@ macro_rules! objects {
         pub enum Object {
             $($kind($kind),)*
             NodeSet(NodeSet),
+            JailedConfig(JailedConfig),
             Dynamic(Dynamic),
         }
 
@@ -90,7 +98,7 @@ macro_rules! objects {
             pub fn api_version(&self) -> &'static str {
                 match self {
                     $(Self::$kind(_) => <$kind as Resource>::API_VERSION,)*
-                    Self::NodeSet(_) => NODE_SET_VERSION,
+                    Self::NodeSet(_) | Self::JailedConfig(_) => OUR_VERSION,
                     Self::Dynamic(object) => object.api_version,
                 }
             }
@@ -101,6 +109,7 @@ macro_rules! objects {
                 match self {
                     $(Self::$kind(_) => <$kind as Resource>::KIND,)*
                     Self::NodeSet(_) => "NodeSet",
+                    Self::JailedConfig(_) => "JailedConfig",
                     Self::Dynamic(object) => object.kind,
                 }
             }
@@ -111,6 +120,7 @@ macro_rules! objects {
                 match self {
                     $(Self::$kind(object) => Metadata::metadata(object),)*
                     Self::NodeSet(object) => &object.metadata,
+                    Self::JailedConfig(object) => &object.metadata,
                     Self::Dynamic(object) => &object.metadata,
                 }
             }
@@ -121,6 +131,7 @@ macro_rules! objects {
                 let body = match self {
                     $(Self::$kind(object) => serde_json::to_value(object),)*
                     Self::NodeSet(object) => serde_json::to_value(object),
+                    Self::JailedConfig(object) => serde_json::to_value(object),
                     Self::Dynamic(object) => Ok(object.to_value()),
                 };
                 // Types of Kubernetes always become JSON.
@@ -143,11 +154,18 @@ objects!(
     StatefulSet
 );
 
-const NODE_SET_VERSION: &str = "slurm.nebius.ai/v1alpha1";
+/// Group and version of our own kinds.
+const OUR_VERSION: &str = "slurm.nebius.ai/v1alpha1";
 
 impl From<NodeSet> for Object {
     fn from(object: NodeSet) -> Self {
         Self::NodeSet(object)
+    }
+}
+
+impl From<JailedConfig> for Object {
+    fn from(object: JailedConfig) -> Self {
+        Self::JailedConfig(object)
     }
 }
 

@@ -55,6 +55,14 @@ fn pod(cluster: &ValidatedCluster, rest: &Rest, image: &str) -> pod::BuiltPod {
         var(env::REST_THREADS, rest.threads.to_string()),
         var(env::REST_CONNECTIONS, rest.connections.to_string()),
     ]);
+    let mut mounts = vec![
+        mount::slurm_configs(names.slurm_configs()),
+        mount::security_limits(names.security_limits(Component::Rest)),
+    ];
+    if let Some(jail) = &cluster.jail {
+        mounts.push(mount::jail_users(jail));
+        env = pod::with_jail(env, pod::JailUse::Users);
+    }
     let main = Role {
         name: CONTAINER,
         command: command::SLURMRESTD,
@@ -65,10 +73,7 @@ fn pod(cluster: &ValidatedCluster, rest: &Rest, image: &str) -> pod::BuiltPod {
         limits: Limits::WithoutCpu,
         host_users: rest.pod.host_users,
         env,
-        mounts: vec![
-            mount::slurm_configs(names.slurm_configs()),
-            mount::security_limits(names.security_limits(Component::Rest)),
-        ],
+        mounts,
     };
     Pod::new(cluster, Component::Rest, &rest.pod, main.build(), GRACE).build()
 }

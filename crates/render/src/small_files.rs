@@ -12,8 +12,10 @@ pub(crate) const LIMITS: &str = "limits.conf";
 pub(crate) const SYSCTL: &str = "sysctl.conf";
 
 /// sshd_config. Settings that match no user come first, for sshd takes the first that it finds.
+///
+/// Sessions begin in the jail. Keys are read before that, so they are named by their places outside.
 pub(crate) fn sshd_config(port: u16) -> String {
-    let (host_keys, root_keys) = (path::SSHD_KEYS_COPY, path::ROOT_KEYS_COPY);
+    let (host_keys, root_keys, jail) = (path::SSHD_KEYS_COPY, path::ROOT_KEYS_COPY, path::JAIL);
     format!(
         "Port {port}
 PermitRootLogin yes
@@ -27,6 +29,8 @@ Subsystem sftp internal-sftp
 HostKey {host_keys}/ssh_host_rsa_key
 HostKey {host_keys}/ssh_host_ecdsa_key
 HostKey {host_keys}/ssh_host_ed25519_key
+ChrootDirectory {jail}
+AuthorizedKeysFile {jail}%h/.ssh/authorized_keys
 ClientAliveInterval 3600
 ClientAliveCountMax 5
 MaxStartups 100:50:300
@@ -35,7 +39,7 @@ MaxAuthTries 4
 LogLevel INFO
 
 Match User root
-    AuthorizedKeysFile {root_keys}
+    AuthorizedKeysFile {root_keys} {jail}%h/.ssh/authorized_keys
 "
     )
 }

@@ -7,6 +7,7 @@ pub mod agent;
 mod api_version;
 mod busy;
 pub mod conf;
+pub mod config_set;
 mod diag;
 mod hostlist;
 mod intern;

@@ -18,6 +18,7 @@ use crate::config;
 use crate::crds;
 use crate::diff;
 use crate::gpu_scheduler;
+use crate::jail;
 use crate::nodeset;
 use crate::render;
 use crate::role::Role;
@@ -74,6 +75,8 @@ enum Command {
     /// Look at a set of workers: pods, Slurm nodes, jobs, and why they change; drain, undrain and restart them
     #[command(name = "nodeset")]
     NodeSet(nodeset::Args),
+    /// Work inside the jail, the root file system that users of a cluster share
+    Jail(jail::Args),
     /// Look at a Slurm cluster through slurmrestd, drain and resume its nodes, make tokens
     Slurm(slurm::Args),
     /// Look at the settings of a role
@@ -95,9 +98,9 @@ enum RoleCommand {
     /// Run the health checks (not in this version)
     #[command(name = Role::SoperatorChecks.subcommand())]
     SoperatorChecks(NotBuilt),
-    /// Run the controller of configuration files in the jail (not in this version)
+    /// Run the controller of configuration files in the jail of one cluster
     #[command(name = Role::SconfigController.subcommand())]
-    SconfigController(NotBuilt),
+    SconfigController(SconfigArgs),
     /// Run the node rebooter (not in this version)
     #[command(name = Role::Rebooter.subcommand())]
     Rebooter(NotBuilt),
@@ -107,6 +110,15 @@ enum RoleCommand {
     /// Pin pods to nodes and GPUs: the scheduler, its webhook, and the programs around them
     #[command(name = Role::GpuScheduler.subcommand())]
     GpuScheduler(gpu_scheduler::Args),
+}
+
+/// The arguments of the sconfigcontroller.
+#[derive(Debug, clap::Args)]
+struct SconfigArgs {
+    #[command(flatten)]
+    own: sconfig::Flags,
+    #[command(flatten)]
+    common: Flags,
 }
 
 /// The arguments of a role that this version does not contain.
@@ -248,6 +260,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>, out: &mut impl Write
         Command::Conf(args) => conf::run(&args, &mut io::stdin(), out, &mut io::stderr()),
         Command::Status(args) => status::run(&args, out, &mut io::stderr()),
         Command::NodeSet(args) => nodeset::run(&args, out),
+        Command::Jail(args) => jail::run(&args),
         Command::Slurm(args) => slurm::run(&args, out),
         Command::Config(command) => config::run(&command, out),
         Command::Completion { shell } => Ok(out.write_all(&completion(shell))?),
@@ -271,7 +284,7 @@ fn run_role(command: &RoleCommand, out: &mut impl Write) -> Result<(), Error> {
     Err(Error::NotBuilt(match command {
         RoleCommand::Operator(flags) => return run_operator(flags),
         RoleCommand::SoperatorChecks(_) => Role::SoperatorChecks,
-        RoleCommand::SconfigController(_) => Role::SconfigController,
+        RoleCommand::SconfigController(args) => return run_sconfig(args),
         RoleCommand::Rebooter(_) => Role::Rebooter,
         RoleCommand::Exporter(_) => Role::Exporter,
         RoleCommand::GpuScheduler(args) => return gpu_scheduler::run(args, out),
@@ -282,6 +295,12 @@ fn run_operator(flags: &Flags) -> Result<(), Error> {
     let settings =
         settings::load(&Role::Operator.profile(), flags, &World::default()).map_err(Error::Settings)?;
     operator::run(&settings).map_err(|error| Error::Role(chain(&error)))
+}
+
+fn run_sconfig(args: &SconfigArgs) -> Result<(), Error> {
+    let settings = settings::load(&Role::SconfigController.profile(), &args.common, &World::default())
+        .map_err(Error::Settings)?;
+    sconfig::run(&settings, &args.own).map_err(|error| Error::Role(chain(&error)))
 }
 
 fn version(output: Output) -> String {
@@ -307,7 +326,7 @@ mod tests {
     }
 
     fn is_not_built(role: &Role) -> bool {
-        !matches!(role, Role::Operator | Role::GpuScheduler)
+        !matches!(role, Role::Operator | Role::SconfigController | Role::GpuScheduler)
     }
 
     fn not_built(words: &[&str]) -> Role {

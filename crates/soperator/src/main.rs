@@ -9,6 +9,7 @@ mod crds;
 mod desired;
 mod diff;
 mod gpu_scheduler;
+mod jail;
 mod nodeset;
 mod place;
 mod render;

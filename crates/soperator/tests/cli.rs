@@ -21,6 +21,11 @@ const ROLES: [(&str, &str); 5] = [
     ("exporter", "exporter"),
 ];
 
+/// The roles that this version does not contain.
+fn not_built() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROLES.into_iter().filter(|(_, subcommand)| !["operator", "sconfigcontroller"].contains(subcommand))
+}
+
 fn soperator() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_soperator"))
 }
@@ -47,7 +52,7 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn a_link_with_the_name_of_a_role_does_what_the_subcommand_does() {
-    for (program, subcommand) in ROLES.into_iter().filter(|(_, subcommand)| *subcommand != "operator") {
+    for (program, subcommand) in not_built() {
         for flags in [&[][..], &["--metrics-port=8080"], &["positional", "-x"]] {
             let linked = run_as(program, flags);
             let asked = run(soperator(), &[&[subcommand], flags].concat());
@@ -71,21 +76,62 @@ fn the_operator_refuses_wrong_settings_by_both_names() {
 }
 
 #[test]
-fn the_operator_without_a_cluster_says_what_to_do() {
-    let output = Command::new(soperator())
-        .args(["operator", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+fn a_role_without_a_cluster_says_what_to_do() {
+    for role in ["operator", "sconfigcontroller"] {
+        let output = Command::new(soperator())
+            .args([role, "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+            .env("KUBECONFIG", "/nowhere/kubeconfig")
+            .env("HOME", "/nowhere")
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(1), "{role}");
+        assert!(
+            stderr(&output).starts_with("error: no cluster is known: run in a pod"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn the_sconfigcontroller_takes_the_flags_of_the_original_and_warns_of_those_without_effect() {
+    let flags = [
+        "--cluster-namespace=slurm",
+        "--cluster-name=c",
+        "--jail-path=/mnt/jail",
+        "--slurmapiserver=http://c-rest-svc:6820",
+        "--reconfigure-poll-interval=20s",
+        "--reconfigure-wait-timeout=1m",
+        "--leader-elect=false",
+        "--log-level=info",
+        "--metrics-bind-address=0",
+        "--health-probe-bind-address=0",
+        "--debug-bind-address=0",
+    ];
+    let dir = TempDir::new().expect("a temporary directory");
+    let link = dir.path().join("sconfigcontroller");
+    symlink(soperator(), &link).expect("a symbolic link");
+    let output = Command::new(&link)
+        .args(flags)
         .env("KUBECONFIG", "/nowhere/kubeconfig")
         .env("HOME", "/nowhere")
         .env_remove("KUBERNETES_SERVICE_HOST")
         .output()
         .expect("the program starts");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).starts_with("error: no cluster is known: run in a pod"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let log = stdout(&output);
+    for flag in ["--slurmapiserver", "--reconfigure-poll-interval"] {
+        assert_eq!(log.matches(&format!("{flag} has no effect")).count(), 1, "{log}");
+    }
+    let wrong = run(&link, &["--reconfigure-wait-timeout=soon"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("is no duration"), "{}", stderr(&wrong));
 }
 
 #[test]
 fn a_role_that_is_not_built_says_so_and_fails() {
-    for (program, subcommand) in ROLES.into_iter().filter(|(_, subcommand)| *subcommand != "operator") {
+    for (program, subcommand) in not_built() {
         let output = run_as(program, &["--leader-elect"]);
         assert_eq!(output.status.code(), Some(NOT_BUILT), "{program}");
         assert_eq!(stdout(&output), "");

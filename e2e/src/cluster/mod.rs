@@ -235,7 +235,20 @@ fn with_version(text: &str, version: Version) -> Result<String> {
     if !text.contains(&tag(&default)) {
         bail!("the example does not name {default}");
     }
-    Ok(text.replace(&tag(&default), &tag(&wanted)))
+    let text = text.replace(&tag(&default), &tag(&wanted));
+    // Users' commands are of the same version as the daemons.
+    let (default, wanted) = (crate::image("jail")?, crate::image(jail_recipe(version))?);
+    if !text.contains(&default) && text.contains("populateJail") {
+        bail!("the example does not name {default}");
+    }
+    Ok(text.replace(&default, &wanted))
+}
+
+fn jail_recipe(version: Version) -> &'static str {
+    match version {
+        Version::V24_11 => "jail",
+        Version::V26_05 => "jail-26.05",
+    }
 }
 
 fn recipe(version: Version) -> &'static str {

@@ -68,6 +68,35 @@ impl Ssh {
         output_of(self.command(key)?.arg(command), None)
     }
 
+    /// The same as another user than root.
+    pub fn run_as(&self, user: &str, key: &Path, command: &str) -> Result<String> {
+        output_of(self.command_as(user, key)?.arg(command), None)
+    }
+
+    /// Runs a command with a terminal, types `input`, and returns what the terminal shows.
+    pub fn terminal(&self, command: &str, input: &str) -> Result<String> {
+        let mut ssh = self.command_as("root", &self.folder.join("id_ed25519"))?;
+        output_of(ssh.arg("-tt").arg(command), Some(input))
+    }
+
+    /// Copies a file of this machine into the home of a user, with scp.
+    pub fn copy_to(&self, user: &str, key: &Path, file: &Path, name: &str) -> Result<()> {
+        let (mut scp, place) = self.scp(user, key)?;
+        output_of(scp.arg(file).arg(format!("{place}:{name}")), None).map(drop)
+    }
+
+    /// Copies a file out of the home of a user, with sftp's protocol as scp speaks it.
+    pub fn copy_from(&self, user: &str, key: &Path, name: &str, file: &Path) -> Result<()> {
+        let (mut scp, place) = self.scp(user, key)?;
+        output_of(scp.arg(format!("{place}:{name}")).arg(file), None).map(drop)
+    }
+
+    fn scp(&self, user: &str, key: &Path) -> Result<(Command, String)> {
+        let mut scp = self.rig.exec("node-1", "scp")?;
+        self.options(&mut scp, key);
+        Ok((scp, format!("{user}@{}", self.address()?)))
+    }
+
     /// Opens a session and leaves it open.
     pub fn session(&self) -> Result<Session> {
         let mut ssh = self.command(&self.folder.join("id_ed25519"))?;
@@ -76,10 +105,23 @@ impl Ssh {
     }
 
     fn command(&self, key: &Path) -> Result<Command> {
+        self.command_as("root", key)
+    }
+
+    fn command_as(&self, user: &str, key: &Path) -> Result<Command> {
+        let mut ssh = self.rig.exec("node-1", "ssh")?;
+        self.options(&mut ssh, key);
+        ssh.arg(format!("{user}@{}", self.address()?));
+        Ok(ssh)
+    }
+
+    fn address(&self) -> Result<String> {
         let mut kubectl = self.rig.kubectl()?;
         kubectl.args(["--namespace", &self.namespace, "get", "service", &self.service]);
-        let address = output_of(kubectl.args(["--output", "jsonpath={.spec.clusterIP}"]), None)?;
-        let mut ssh = self.rig.exec("node-1", "ssh")?;
+        output_of(kubectl.args(["--output", "jsonpath={.spec.clusterIP}"]), None)
+    }
+
+    fn options(&self, ssh: &mut Command, key: &Path) {
         ssh.arg("-i").arg(key);
         for option in [
             "BatchMode=yes",
@@ -91,8 +133,6 @@ impl Ssh {
             ssh.args(["-o", option]);
         }
         ssh.arg("-o").arg(format!("UserKnownHostsFile={}", self.known_hosts().display()));
-        ssh.arg(format!("root@{address}"));
-        Ok(ssh)
     }
 }
 

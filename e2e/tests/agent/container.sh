@@ -3,7 +3,7 @@
 #
 # DIRECTORY/../net and /uts are the pod's namespaces. DIRECTORY has: root (the image), volumes (lines "SOURCE TARGET"),
 # environment (lines "NAME=value"), command (one word each line). The process id of the container's first process,
-# as the machine sees it, is written to DIRECTORY/pid.
+# as the machine sees it, is written to DIRECTORY/pid, and in the end what it ended with to DIRECTORY/exit-code.
 set -eu
 directory=$1
 pod=$(dirname "$directory")
@@ -39,10 +39,14 @@ unshare_pid=$!
 trap 'kill -KILL "$unshare_pid"' TERM
 for _ in $(seq 100); do
     pid=$(cat "/proc/$unshare_pid/task/$unshare_pid/children" 2>/dev/null || true)
-    if [[ -n $pid ]]; then
+    # A container may have ended by now.
+    if [[ -n $pid ]] || ! kill -0 "$unshare_pid" 2>/dev/null; then
         break
     fi
     sleep 0.05
 done
 echo "${pid% }" >"$directory/pid"
-wait "$unshare_pid"
+code=0
+wait "$unshare_pid" || code=$?
+echo "$code" >"$directory/exit-code"
+exit "$code"

@@ -17,6 +17,8 @@ use slurm::agent::{AgentState, PROGRAM, STATE_PORT, command, env, path};
 const CONTAINER_SCRIPT: &str = include_str!("container.sh");
 const POD_SCRIPT: &str = include_str!("pod.sh");
 const PODS: &str = "/pods";
+/// The image of containers that fill a jail; see [`Lab::jail_image`].
+pub const JAIL_IMAGE: &str = "/jail-image";
 
 /// Names of pods and Services with their addresses.
 const HOSTS: &str = "\
@@ -27,6 +29,8 @@ const HOSTS: &str = "\
 10.9.0.41 c-acct-db
 10.9.0.51 rest
 10.9.0.61 login-0
+10.9.0.71 populate
+10.9.0.72 populate-too
 ";
 
 /// A configuration with nothing but what runs without privileges.
@@ -88,6 +92,9 @@ pub const ACCOUNTING_POD: Pod =
     Pod { name: "accounting", host: "accounting", address: "10.9.0.31", munge: true };
 pub const DATABASE: Pod = Pod { name: "database", host: "c-acct-db", address: "10.9.0.41", munge: false };
 pub const REST: Pod = Pod { name: "rest", host: "rest", address: "10.9.0.51", munge: false };
+pub const POPULATE: Pod = Pod { name: "populate", host: "populate", address: "10.9.0.71", munge: false };
+pub const POPULATE_TOO: Pod =
+    Pod { name: "populate-too", host: "populate-too", address: "10.9.0.72", munge: false };
 pub const LOGIN: Pod = Pod { name: "login", host: "login-0", address: "10.9.0.61", munge: true };
 
 /// The agent, built once for all tests of a process.
@@ -127,7 +134,7 @@ impl Lab {
         &self.machine
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.machine.path(&format!("{PODS}/{name}"))
     }
 
@@ -209,7 +216,11 @@ impl Lab {
         mounted.extend(volumes.iter().map(|(volume, target)| (shared(volume), (*target).to_owned())));
         let lines =
             |words: Vec<String>| words.into_iter().fold(String::new(), |text, word| text + &word + "\n");
-        let root = if name == command::MARIADB { DATABASE_ROOT } else { "/" };
+        let root = match name {
+            command::MARIADB => DATABASE_ROOT,
+            command::POPULATE_JAIL => JAIL_IMAGE,
+            _ => "/",
+        };
         fs::write(directory.join("root"), root)?;
         fs::write(
             directory.join("volumes"),
@@ -225,6 +236,23 @@ impl Lab {
         let container = Container { lab: self, pod, name };
         container.start()?;
         Ok(container)
+    }
+
+    /// Makes the image that jails are filled from: what this machine's own image has, without what the lab added.
+    pub fn jail_image(&self) -> Result<()> {
+        let script = format!(
+            "mkdir {JAIL_IMAGE} && cd / && cp --archive bin sbin lib* etc usr root home {JAIL_IMAGE} && cd {JAIL_IMAGE} \
+             && mkdir -p dev proc run sys mnt opt/own srv var/log var/spool var/cache var/lib && mkdir -m 1777 tmp \
+             && rm -f etc/slurm/*"
+        );
+        self.machine.exec(&["bash", "-c", &script]).map(drop)
+    }
+
+    /// Makes an empty volume.
+    pub fn volume(&self, name: &str) -> Result<PathBuf> {
+        let directory = self.path(name);
+        fs::create_dir(&directory)?;
+        Ok(directory)
     }
 
     /// The controller's pod with slurmctld, not waited for.
@@ -256,13 +284,14 @@ impl Container<'_> {
         let directory = format!("{PODS}/{}/{}", self.pod.name, self.name);
         let pid_file = self.lab.path(&format!("{}/{}/pid", self.pod.name, self.name));
         let _ = fs::remove_file(&pid_file);
+        let _ = fs::remove_file(pid_file.with_file_name("exit-code"));
         self.lab
             .machine
             .start_daemon(&self.process(), &["/bin/bash", &format!("{PODS}/container.sh"), &directory])?;
         self.wait_until("it runs", || Ok(pid_file.exists()))
     }
 
-    fn pid(&self) -> Result<String> {
+    pub fn pid(&self) -> Result<String> {
         let file = self.lab.path(&format!("{}/{}/pid", self.pod.name, self.name));
         Ok(fs::read_to_string(file)?.trim().to_owned())
     }
@@ -270,6 +299,12 @@ impl Container<'_> {
     /// Sends a signal to its first process.
     pub fn signal(&self, signal: &str) -> Result<()> {
         self.lab.machine.exec(&["kill", signal, &self.pid()?]).map(drop)
+    }
+
+    /// What it ended with.
+    pub fn exit_code(&self) -> Result<i32> {
+        let file = self.lab.path(&format!("{}/{}/exit-code", self.pod.name, self.name));
+        Ok(fs::read_to_string(file)?.trim().parse()?)
     }
 
     pub fn has_ended(&self) -> bool {

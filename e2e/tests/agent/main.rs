@@ -2,9 +2,11 @@
 
 mod accounting;
 mod config;
+mod jail;
 mod keys;
 mod lab;
 mod login;
+mod populate;
 mod program;
 mod rest;
 mod worker;

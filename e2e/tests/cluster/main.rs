@@ -7,6 +7,8 @@
 mod accounting;
 mod config;
 mod controller;
+
+mod jail;
 mod jobs;
 mod lifecycle;
 mod login;

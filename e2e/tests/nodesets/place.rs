@@ -68,13 +68,15 @@ async fn shared() -> Result<&'static Cluster> {
     Ok(cluster)
 }
 
-/// No accounting, and neither scripts nor a place in the topology, which pods that are not the operator's would lack.
+/// No accounting, and neither scripts, plugins nor a place in the topology, which pods that are not the operator's would lack.
 fn values(version: Version) -> Value {
     let topology = match version {
         Version::V24_11 => "topology/default",
         Version::V26_05 => "topology/flat",
     };
     json!({
+        // Jobs in pods of others find no jail there, so they must not look for it.
+        "customSlurmConfig": "PlugStackConfig=/dev/null\nMpiDefault=none\n",
         "slurmConfig": {"prolog": "", "epilog": "", "topologyPlugin": topology},
         "slurmNodes": {"accounting": {"enabled": false}, "worker": {"size": OWN_WORKERS}},
     })

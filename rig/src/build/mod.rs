@@ -214,12 +214,24 @@ pub fn agent_program() -> Result<PathBuf> {
     cargo_program_with(&selection, &[("RUSTFLAGS", "-C target-feature=+crt-static")])
 }
 
+/// Our SPANK plugins for a Slurm, such as `24.11.5`: the name of each, and where it lies.
+pub(crate) fn spank_plugins(slurm_version: &str) -> Result<Vec<(&'static str, PathBuf)>> {
+    let selection = ["--profile", "agent", "--package", "spank", "--examples"];
+    let messages = run_cargo(&selection, &[("SPANK_SLURM_VERSION", slurm_version)])?;
+    ["chroot", "spanknccldebug"].map(|name| Ok((name, library_of(&messages, name)?))).into_iter().collect()
+}
+
 /// Builds a program of this workspace with Cargo and returns where it lies.
 pub fn cargo_program(selection: &[&str]) -> Result<PathBuf> {
     cargo_program_with(selection, &[])
 }
 
 fn cargo_program_with(selection: &[&str], variables: &[(&str, &str)]) -> Result<PathBuf> {
+    executable_of(&run_cargo(selection, variables)?)
+}
+
+/// Lets Cargo build something of this workspace, and returns its messages.
+fn run_cargo(selection: &[&str], variables: &[(&str, &str)]) -> Result<Vec<u8>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
         .args(["build", "--message-format", "json"])
@@ -237,7 +249,18 @@ fn cargo_program_with(selection: &[&str], variables: &[(&str, &str)]) -> Result<
     if !output.status.success() {
         bail!("`cargo build {}` failed:\n{}", selection.join(" "), String::from_utf8_lossy(&output.stderr));
     }
-    executable_of(&output.stdout)
+    Ok(output.stdout)
+}
+
+/// The shared library of an example among the messages that `cargo build --message-format json` prints.
+fn library_of(messages: &[u8], name: &str) -> Result<PathBuf> {
+    String::from_utf8_lossy(messages)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .find_map(|file| file.as_str().filter(|file| file.ends_with(".so")).map(PathBuf::from))
+        .with_context(|| format!("cargo did not say where it put {name}"))
 }
 
 /// The last program among the messages that `cargo build --message-format json` prints.

@@ -74,6 +74,11 @@ impl Packages {
         std::iter::once(HEADER.to_owned()).chain(lines).collect()
     }
 
+    /// The version of a package, if it is there.
+    pub(super) fn version(&self, package: &str) -> Option<&str> {
+        self.0.get(package).map(String::as_str)
+    }
+
     /// How many packages there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()

@@ -9,6 +9,7 @@ mod lock;
 mod oci;
 mod recipe;
 mod rootfs;
+mod spank;
 mod tree;
 mod unpack;
 
@@ -22,7 +23,7 @@ use self::lock::Packages;
 use self::oci::{Config, write_archive};
 pub use self::recipe::{Recipe, recipes};
 use self::tree::Tree;
-pub(crate) use self::unpack::unpack;
+pub use self::unpack::unpack;
 use crate::cache::{Cache, key_of, sha256_of_file};
 
 const ARCHIVE: &str = "image.tar";
@@ -56,10 +57,15 @@ pub struct Built {
 /// The image of `recipe`, if it is in the cache.
 pub fn find(cache: &Cache, recipe: &Recipe) -> Option<Built> {
     let dir = cache.find(&part(recipe), &recipe.key(&recipe.locked))?;
+    let installed = Built::in_dir(&dir, recipe).ok()?;
+    if recipe.locked.version(spank::PACKAGE).is_none() {
+        return Some(installed);
+    }
+    let dir = cache.find(&spank_part(recipe), &spank::key(&installed))?;
     Built::in_dir(&dir, recipe).ok()
 }
 
-/// Builds the image of `recipe`, or takes it from the cache.
+/// Builds the image of `recipe`, or takes it from the cache. One with Slurm gets our plugins for it.
 pub fn build(cache: &Cache, recipe: &Recipe, options: Options, say: &dyn Fn(&str)) -> Result<Built> {
     let dir = install(cache, recipe, &part(recipe), options, say, |dir| {
         let (packages, layer) = base_layer(recipe, dir, say)?;
@@ -67,6 +73,16 @@ pub fn build(cache: &Cache, recipe: &Recipe, options: Options, say: &dyn Fn(&str
         fs::remove_file(&layer.path)?;
         Ok(packages)
     })?;
+    let installed = Built::in_dir(&dir, recipe)?;
+    let packages = Packages::from_lock(INSTALLED, &fs::read_to_string(dir.join(INSTALLED))?)?;
+    let Some(version) = packages.version(spank::PACKAGE) else { return Ok(installed) };
+    // 24.11.5-4+deb13u1 is Slurm 24.11.5.
+    let version = version.split(['-', '+']).next().unwrap_or_default();
+    let dir =
+        cache.find_or_build(&spank_part(recipe), &spank::key(&installed), options.verify, say, |dir| {
+            say("compiling and packing the plugins");
+            spank::write(dir, recipe, &installed, version)
+        })?;
     Built::in_dir(&dir, recipe)
 }
 
@@ -113,6 +129,10 @@ impl Built {
 
 fn part(recipe: &Recipe) -> String {
     format!("image-{}", recipe.name())
+}
+
+fn spank_part(recipe: &Recipe) -> String {
+    format!("{}-spank", part(recipe))
 }
 
 /// The cache entry for what `make` installs, and the difference to the lock told or written down.

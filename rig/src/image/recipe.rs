@@ -29,6 +29,7 @@ const SOURCES: &[Source] = &[
     source!("slurm-24.11"),
     source!("slurm-26.05"),
     source!("jail"),
+    source!("jail-26.05"),
     source!("mariadb"),
     source!("pause"),
     source!("soperator"),
@@ -211,7 +212,14 @@ mod tests {
         let version = env!("CARGO_PKG_VERSION");
         let references: Vec<_> =
             recipes().unwrap().iter().map(|recipe| recipe.reference().to_owned()).collect();
-        let expected = ["slurm:V-slurm24.11", "slurm:V-slurm26.05", "jail:V", "mariadb:V", "pause:V"];
+        let expected = [
+            "slurm:V-slurm24.11",
+            "slurm:V-slurm26.05",
+            "jail:V",
+            "jail:V-slurm26.05",
+            "mariadb:V",
+            "pause:V",
+        ];
         assert_eq!(
             references,
             expected.map(|name| format!("soperator.local/{}", name.replace('V', version)))

@@ -16,13 +16,28 @@ struct Index {
 }
 
 /// Unpacks all layers of the OCI archive at `archive` into the directory `target`, with owners, as only root can.
-pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<()> {
+pub fn unpack(archive: &Path, target: &Path) -> Result<()> {
+    let mut index = Index::of(archive).with_context(|| format!("cannot read {}", archive.display()))?;
+    for layer in layers(archive)? {
+        index.unpack_layer(&layer, target)?;
+    }
+    Ok(())
+}
+
+/// The layers of the OCI archive at `archive`, as names of files in it, the lowest first.
+pub(super) fn layers(archive: &Path) -> Result<Vec<String>> {
     let mut index = Index::of(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     let manifest = index.json("index.json")?["manifests"][0]["digest"].clone();
     let manifest = index.json(&blob(&manifest)?)?;
-    for layer in manifest["layers"].as_array().context("the image has no layers")? {
-        index.unpack_layer(&blob(&layer["digest"])?, target)?;
-    }
+    let layers = manifest["layers"].as_array().context("the image has no layers")?;
+    layers.iter().map(|layer| blob(&layer["digest"])).collect()
+}
+
+/// Copies a file of an archive to `target`.
+pub(super) fn extract(archive: &Path, name: &str, target: &Path) -> Result<()> {
+    let mut index = Index::of(archive)?;
+    let mut file = File::create(target).with_context(|| format!("cannot write {}", target.display()))?;
+    io::copy(&mut index.open(name)?, &mut file)?;
     Ok(())
 }
 

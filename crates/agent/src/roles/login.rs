@@ -1,4 +1,4 @@
-//! sshd of a login pod. Sessions outlive sshd when the pod is told to stop, until its grace ends.
+//! sshd of a login pod, which shows users the jail where there is one. Sessions outlive sshd when the pod is told to stop, until its grace ends.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +12,14 @@ use super::keep::{Plan, keep};
 use super::variable;
 use crate::agent::{Agent, Stopped};
 use crate::daemon::Daemon;
+use crate::jail::{Jail, Pod};
 use crate::proc;
 use crate::sshd::Sshd;
 
 struct Login {
     conf: ClientConf,
     sshd: Sshd,
+    jail: Jail,
 }
 
 /// Runs sshd.
@@ -31,10 +33,13 @@ pub fn run(agent: &Agent) -> Result<(), String> {
         conf = Some(ClientConf::new(agent)?);
         Ok(())
     });
-    match (waited, conf) {
-        (Ok(()), Some(conf)) => {
-            let mut plan = Login { conf, sshd: Sshd::new(variable(env::PORT)) };
-            keep(agent, "sshd", &mut plan)
+    let entered = waited.and_then(|()| Jail::enter(agent, Pod::Login));
+    match (entered, conf) {
+        (Ok(jail), Some(conf)) => {
+            let mut plan = Login { conf, sshd: Sshd::new(variable(env::PORT)), jail };
+            let kept = keep(agent, "sshd", &mut plan);
+            plan.jail.leave(agent);
+            kept
         }
         (Err(Stopped), _) | (_, None) => Ok(()),
     }

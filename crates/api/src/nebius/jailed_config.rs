@@ -96,6 +96,10 @@ pub struct JailedConfigStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Condition>>,
+    /// Paths in the jail that are there because of this object, or are about to be: they go when it goes.
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<String>>,
 }
 
 /// Types of the conditions of a JailedConfig, and their reasons.
@@ -117,6 +121,10 @@ pub mod jailed_config_condition {
     pub const NOT_WRITTEN: &str = "NotWritten";
     /// Reason: no action was asked for.
     pub const MISSING_ACTION: &str = "MissingAction";
+    /// Reason: Slurm does not take the files. The original does not have it.
+    pub const REFUSED: &str = "Refused";
+    /// Reason: another JailedConfig has the same path. The original does not have it.
+    pub const CONFLICT: &str = "Conflict";
 }
 
 crate::crd::root_schema!(

@@ -4,6 +4,7 @@
 
 mod active_check;
 mod jailed_config;
+mod jailed_files;
 mod node_configurator;
 mod node_set;
 mod shared;
@@ -12,6 +13,7 @@ mod topology_config;
 
 pub use active_check::*;
 pub use jailed_config::*;
+pub use jailed_files::*;
 pub use node_configurator::*;
 pub use node_set::*;
 pub use shared::*;

@@ -111,7 +111,11 @@ const DAY: u64 = 24 * HOUR;
 
 impl Time {
     /// Reads numbers with units, as Go does (`1h30m`, `90s`, `500ms`), and days (`30d`).
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// The text is no duration.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             || format!("{text:?} is no duration: write a number and a unit, as in 30s, 5m, 1h30m or 30d");
         if text == "0" {

@@ -4,6 +4,7 @@
 
 mod claim;
 mod guarded;
+mod job;
 mod meta;
 mod node;
 mod pod;
@@ -12,6 +13,7 @@ mod workload;
 
 pub use claim::{ClaimSpecView, ClaimStatusView, ClaimView};
 pub use guarded::Guarded;
+pub use job::{JobStatusView, JobView};
 pub use meta::{MetaView, light_meta};
 pub use node::{NodeSpecView, NodeStatusView, NodeView};
 pub use pod::{

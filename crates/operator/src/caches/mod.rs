@@ -3,15 +3,14 @@
 mod foreign;
 mod optional;
 
-use api::nebius::{NodeSet, SlurmCluster};
+use api::nebius::{JailedConfig, NodeSet, SlurmCluster};
 use api::slinky;
 use engine::Scope;
 use engine::apply::{Applier, MANAGED_BY_LABEL};
 use engine::cache::{Cache, Selection};
 use engine::optional_kinds::{OptionalKind, OptionalKinds, Overrides};
-use engine::view::{ClaimView, Guarded, MetaView, NodeView, PodView, RevisionView, WorkloadView};
+use engine::view::{ClaimView, Guarded, JobView, MetaView, NodeView, PodView, RevisionView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -61,6 +60,8 @@ pub struct Caches {
     pub clusters: Cache<Guarded<SlurmCluster>>,
     /// Sets of workers.
     pub node_sets: Cache<Guarded<NodeSet>>,
+    /// Files for the jail. Those below `/etc/slurm` are part of Slurm's configuration.
+    pub jailed_configs: Cache<Guarded<JailedConfig>>,
     /// Clusters of Slinky.
     pub slinky_clusters: Cache<Guarded<slinky::Cluster>>,
     /// Sets of workers of Slinky.
@@ -92,7 +93,7 @@ pub struct Caches {
     /// RoleBindings that we made.
     pub role_bindings: Cache<MetaView<RoleBinding>>,
     /// Jobs that we made.
-    pub jobs: Cache<MetaView<Job>>,
+    pub jobs: Cache<JobView>,
     /// PodDisruptionBudgets that we made.
     pub budgets: Cache<MetaView<PodDisruptionBudget>>,
     /// StatefulSets that we made.
@@ -159,6 +160,7 @@ impl Caches {
         Self {
             clusters: all!(),
             node_sets: all!(),
+            jailed_configs: all!(),
             slinky_clusters: Cache::start(client, slinky_clusters, stop),
             slinky_node_sets: Cache::start(client, Selection::all(slinky), stop),
             slinky_pods: Cache::start(client, slinky_pods, stop),
@@ -190,6 +192,7 @@ impl Caches {
         tokio::join!(
             self.clusters.ready(),
             self.node_sets.ready(),
+            self.jailed_configs.ready(),
             self.slinky_clusters.ready(),
             self.slinky_node_sets.ready(),
             self.slinky_pods.ready(),
@@ -220,6 +223,7 @@ impl Caches {
     pub fn awaits(&self, owner: &str) -> bool {
         self.clusters.awaits(owner)
             || self.node_sets.awaits(owner)
+            || self.jailed_configs.awaits(owner)
             || self.slinky_clusters.awaits(owner)
             || self.slinky_node_sets.awaits(owner)
             || self.slinky_pods.awaits(owner)
@@ -246,6 +250,7 @@ impl Caches {
     pub fn applier(&self, client: &Client) -> Applier {
         Applier::new(client.clone(), crate::MANAGER)
             .with_known(self.node_sets.clone())
+            .with_known(self.jailed_configs.clone())
             .with_known(self.secrets.clone())
             .with_known(self.config_maps.clone())
             .with_known(self.services.clone())

@@ -18,6 +18,7 @@ pub fn desired(rendered: &Rendered) -> Result<DesiredObject, serde_json::Error> 
         Object::ServiceAccount(object) => DesiredObject::new(object),
         Object::StatefulSet(object) => DesiredObject::new(object),
         Object::NodeSet(object) => DesiredObject::new(object),
+        Object::JailedConfig(object) => DesiredObject::new(object),
         Object::Dynamic(object) => {
             let (group, version) = object.api_version.split_once('/').unwrap_or(("", object.api_version));
             let kind = Kind {
@@ -39,5 +40,6 @@ pub fn desired(rendered: &Rendered) -> Result<DesiredObject, serde_json::Error> 
         render::Policy::Apply => Policy::Apply,
         render::Policy::CreateOnce => Policy::CreateOnce,
         render::Policy::RecreateOnImmutable => Policy::Recreate { orphan: true },
+        render::Policy::ReplaceOnImmutable => Policy::Recreate { orphan: false },
     }))
 }

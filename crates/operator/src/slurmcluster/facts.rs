@@ -6,13 +6,13 @@ use std::sync::Arc;
 use api::nebius::{Image as NodeSetImage, NodeSet};
 use engine::Key;
 use engine::optional_kinds::OptionalKind;
-use engine::view::{PodView, WorkloadView};
+use engine::view::{JobView, PodView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
 use render::{
-    Facts, GeneratedSecret, Material, NodeSetFacts, References, Served, WorkerFacts, generated_secrets,
-    labels,
+    Component, Facts, GeneratedSecret, Material, NodeSetFacts, PopulateFacts, PopulateMark, References,
+    Served, WorkerFacts, generated_secrets, labels,
 };
 use slurm::{NodeName, Secret};
 
@@ -41,6 +41,7 @@ pub async fn gather(
         running: order::running(presence(validated, live)),
         held_images: order::held_images(&images(validated, live)),
         slurmctld_programs: programs,
+        populate: populate(live),
         ..Facts::default()
     };
     // As long as nobody knows what slurmctld's image holds, slurmrestd stays as it is.
@@ -55,6 +56,18 @@ pub async fn gather(
     facts.new_secrets = secrets::for_missing(context, &cluster.namespace, &names).await?;
     facts.database_password = database_password(context, validated, &facts, &names).await?;
     Ok((facts, names))
+}
+
+/// The Job that fills the jail, and whether somebody would see what it does.
+fn populate(live: &Live) -> PopulateFacts {
+    let job = live.populate_jail.as_deref();
+    PopulateFacts {
+        mark: job.map(|job| PopulateMark::from_annotation(annotation(job, labels::POPULATE_MARK))),
+        is_done: job.is_some_and(JobView::is_done),
+        jail_is_in_use: live.workers().next().is_some() || !live.pods_of(Component::Login).is_empty(),
+        // Whoever has the status says so.
+        mode_is_new: false,
+    }
 }
 
 /// Containers whose images take part in a change of version.
@@ -137,7 +150,7 @@ fn presence(validated: &ValidatedCluster, live: &Live) -> Presence {
     Presence {
         in_maintenance: validated.in_maintenance(),
         worker_pods: live.workers().next().is_some(),
-        login_pods: !live.pods_of(render::Component::Login).is_empty(),
+        login_pods: !live.pods_of(Component::Login).is_empty(),
         login_is_stopped: live.login.as_ref().is_some_and(|login| login.spec.replicas == 0),
         workers_are_stopped: set.is_some_and(|set| set.spec.replicas == 0),
         controller_is_ready: live

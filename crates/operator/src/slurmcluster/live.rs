@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use api::nebius::NodeSet;
+use api::nebius::{JailedConfig, NodeSet};
 use engine::Key;
-use engine::view::{Guarded, PodView, WorkloadView};
+use engine::view::{Guarded, JobView, PodView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
 use render::{Component, Names, labels};
@@ -26,6 +26,12 @@ pub struct Live {
     pub accounting: Option<Arc<WorkloadView<Deployment>>>,
     /// slurmrestd.
     pub rest: Option<Arc<WorkloadView<Deployment>>>,
+    /// The Job that fills the jail.
+    pub populate_jail: Option<Arc<JobView>>,
+    /// The program that writes configuration files into the jail.
+    pub sconfig_controller: Option<Arc<WorkloadView<Deployment>>>,
+    /// Slurm's configuration for the jail.
+    pub jailed_config: Option<Arc<Guarded<JailedConfig>>>,
     /// Its NodeSets that can be read.
     pub sets: Vec<Arc<Guarded<NodeSet>>>,
     /// All its pods.
@@ -43,6 +49,9 @@ impl Live {
             mariadb: caches.mariadbs.get(&key(names.database())),
             accounting: caches.deployments.get(&key(names.accounting())),
             rest: caches.deployments.get(&key(names.rest())),
+            populate_jail: caches.jobs.get(&key(names.populate_jail())),
+            sconfig_controller: caches.deployments.get(&key(names.sconfig_controller())),
+            jailed_config: caches.jailed_configs.get(&key(names.slurm_configs())),
             sets: sets_of(caches, cluster),
             pods: caches.pods_of(cluster),
         }

@@ -6,12 +6,14 @@ mod ending;
 mod explain;
 mod facts;
 mod for_workers;
+mod jailed;
 mod kept_nodes;
 mod live;
 mod observe;
 mod order;
 mod parts;
 mod pods;
+mod populate;
 mod preview;
 mod reconcile;
 mod status;
@@ -31,7 +33,7 @@ pub(crate) use desired::desired;
 pub use ending::FINALIZER;
 pub(crate) use explain::{missing_references, pod_trouble};
 pub use for_workers::{ForWorkers, for_workers};
-pub use parts::{CONFIGURATION_APPLIED, REST_AVAILABLE, WAITING_FOR_WORKERS};
+pub use parts::{CONFIGURATION_APPLIED, JAIL_POPULATED, REST_AVAILABLE, WAITING_FOR_WORKERS};
 pub use preview::{Preview, PreviewError, preview};
 
 use crate::caches::Caches;
@@ -39,6 +41,7 @@ use crate::context::Context;
 use crate::owner::{Parent, clusters_in, label, owner_key, parent_of};
 use crate::references::References;
 use agents::Agents;
+use jailed::Jailed;
 use kept_nodes::KeptNodes;
 
 /// The name of the controller.
@@ -48,6 +51,8 @@ pub const NAME: &str = "slurmcluster";
 #[derive(Default)]
 struct Memory {
     agents: Agents,
+    /// Files of JailedConfigs.
+    jailed: Jailed,
     /// What each cluster's pods need of others.
     references: Mutex<HashMap<Key, References>>,
     /// The nodes that the files of each cluster name.
@@ -113,11 +118,16 @@ fn watch(controller: &Controller, caches: &Caches, memory: &Arc<Memory>) {
     referenced!(secrets, secrets);
     referenced!(config_maps, config_maps);
     referenced!(claims, claims, own_claims);
+    controller.watch(&caches.jailed_configs, |change| {
+        change.object().and_then(|object| owner_key(&**object, &SlurmCluster::kind(&())))
+    });
     controller.watch(&caches.pods, |change| {
         change
             .object()
             .and_then(|pod| Some(Key::new(&change.key.namespace, label(&**pod, labels::INSTANCE)?)))
     });
+    let known = caches.clone();
+    controller.watch(&caches.jailed_configs, move |change| jailed::concerned(&known, change));
     let known = caches.clone();
     controller.watch(&caches.node_sets, move |change| {
         let set = change.object().and_then(|set| set.ok());

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use api::nebius::slurm_cluster::PartitionConfigType;
-use api::nebius::{NodeSet, SlurmCluster};
+use api::nebius::slurm_cluster::{Maintenance, PartitionConfigType};
+use api::nebius::{NodeSet, SlurmCluster, jailed_config_condition};
 use engine::view::WorkloadView;
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
-use render::{Component, Facts, Rendered};
+use render::{Component, Facts, PopulateMark, Rendered};
 use slurm::agent::AgentState;
 
 use super::explain::{self, Trouble};
 use super::live::Live;
 use super::parts::{Count, PARTS, Part, State};
+use super::populate;
 use crate::caches::Caches;
 use crate::references::References;
 
@@ -53,6 +54,8 @@ impl Evidence<'_> {
             Component::Login => self.workload(component, name, self.live.login.as_deref()),
             Component::Rest => self.rest(name),
             Component::Accounting => self.accounting(name),
+            Component::PopulateJail => self.populate_jail(),
+            Component::SConfigController => self.sconfig_controller(name),
             _ => self.workers(name),
         }
     }
@@ -66,6 +69,14 @@ impl Evidence<'_> {
             }
             Component::Login if validated.login.as_ref().is_ok_and(|login| login.size == 0) => {
                 "spec.slurmNodes.login.size is 0"
+            }
+            Component::PopulateJail if self.validated.maintenance == Maintenance::SkipPopulateJail => {
+                "spec.maintenance is skipPopulateJail: the jail is taken as it is"
+            }
+            Component::PopulateJail
+                if self.validated.maintenance == Maintenance::DownscaleAndDeletePopulateJail =>
+            {
+                "spec.maintenance is downscaleAndDeletePopulateJail"
             }
             Component::Worker if self.live.sets.is_empty() && !self.wants_workers() => {
                 "there are no workers: spec.slurmNodes.worker has none, and no NodeSet belongs to this cluster"
@@ -89,6 +100,9 @@ impl Evidence<'_> {
             Component::Login => !running.login,
             Component::Rest => !running.rest,
             Component::Accounting => !running.accounting,
+            Component::SConfigController => !running.controller,
+            // It is what some kinds of maintenance are for.
+            Component::PopulateJail => false,
             _ => self.live.workers().next().is_none(),
         }
     }
@@ -120,21 +134,26 @@ impl Evidence<'_> {
 
     /// What is known to be wrong with the pods of a part: first what is missing, then what pods and agents say.
     fn trouble(&self, component: Component) -> Option<Trouble> {
-        let mut references = References::default();
-        for rendered in self.rendered.iter().filter(|rendered| rendered.component == component) {
-            references.extend(References::of(&rendered.object));
-        }
-        let namespace = self.validated.names().namespace();
-        let missing = explain::missing_references(self.caches, namespace, &references);
-        if !missing.is_empty() {
-            let messages: Vec<String> = missing.into_iter().map(|trouble| trouble.message).collect();
-            return Some(Trouble::missing(messages.join("; ")));
+        if let Some(missing) = self.missing(component) {
+            return Some(missing);
         }
         let pods = self.live.pods_of(component);
         let not_ready = || pods.iter().filter(|pod| !pod.is_ready());
         not_ready().find_map(|pod| explain::pod_trouble(pod)).or_else(|| {
             not_ready().find_map(|pod| explain::agent_trouble(pod, self.agents.get(&pod.name_any())?))
         })
+    }
+
+    /// What the pods of a part need and is not there.
+    fn missing(&self, component: Component) -> Option<Trouble> {
+        let mut references = References::default();
+        for rendered in self.rendered.iter().filter(|rendered| rendered.component == component) {
+            references.extend(References::of(&rendered.object));
+        }
+        let namespace = self.validated.names().namespace();
+        let missing = explain::missing_references(self.caches, namespace, &references);
+        let messages: Vec<String> = missing.into_iter().map(|trouble| trouble.message).collect();
+        (!messages.is_empty()).then(|| Trouble::missing(messages.join("; ")))
     }
 
     fn rest(&self, name: &str) -> State {
@@ -155,6 +174,54 @@ impl Evidence<'_> {
             return State::NotReady(trouble);
         }
         self.workload(Component::Rest, name, self.live.rest.as_deref())
+    }
+
+    /// The jail: the Job that fills it.
+    fn populate_jail(&self) -> State {
+        if let Some(trouble) = self.broken(Component::PopulateJail) {
+            return State::NotReady(trouble);
+        }
+        let job = self.live.populate_jail.as_deref();
+        let overwrites = self.validated.maintenance == Maintenance::DownscaleAndOverwritePopulateJail;
+        if overwrites && self.facts.populate.mark != Some(PopulateMark::Overwrite) {
+            let message = "the jail is overwritten as soon as no login and no worker pod uses it";
+            return State::NotReady(Trouble::waits(message));
+        }
+        let waits = self.missing(Component::PopulateJail).filter(|_| job.is_none_or(|job| !job.is_done()));
+        populate::state(job, &self.live.pods_of(Component::PopulateJail), waits)
+    }
+
+    /// The program that writes files into the jail, and whether Slurm's configuration has come there: without it users' commands do
+    /// not find slurmctld.
+    fn sconfig_controller(&self, name: &str) -> State {
+        let component = Component::SConfigController;
+        let state = self.workload(component, name, self.live.sconfig_controller.as_deref());
+        if state != State::Ready {
+            return state;
+        }
+        let status = self.live.jailed_config.as_ref().and_then(|config| config.ok()?.status.as_ref());
+        let condition = |type_: &str| {
+            let mut conditions = status?.conditions.iter().flatten();
+            conditions.find(|condition| condition.type_ == type_)
+        };
+        let written = condition(jailed_config_condition::FILES_WRITTEN);
+        // Files of an earlier configuration serve until the next is there, or while Slurm refuses that.
+        let has_files =
+            status.and_then(|status| status.files.as_ref()).is_some_and(|files| !files.is_empty());
+        let completed = condition(jailed_config_condition::UPDATE_ACTIONS_COMPLETED);
+        let is_renewed = has_files
+            && completed.is_some_and(|completed| {
+                [jailed_config_condition::REFRESH, jailed_config_condition::REFUSED]
+                    .contains(&&*completed.reason)
+            });
+        match written {
+            Some(written) if written.status == "True" || is_renewed => State::Ready,
+            Some(written) if !written.message.is_empty() => State::NotReady(Trouble::waits(format!(
+                "Slurm's configuration is not in the jail yet: {}",
+                written.message
+            ))),
+            _ => State::NotReady(Trouble::waits("Slurm's configuration is not in the jail yet")),
+        }
     }
 
     /// slurmdbd, and first its database.
@@ -246,6 +313,11 @@ impl Evidence<'_> {
     /// Login pods that are ready.
     pub fn ready_login(&self) -> i32 {
         self.live.login.as_ref().map_or(0, |login| login.status.ready_replicas)
+    }
+
+    /// Pods of the program that writes files into the jail that are ready.
+    pub fn ready_sconfig_controller(&self) -> i32 {
+        self.live.sconfig_controller.as_ref().map_or(0, |deployment| deployment.status.ready_replicas)
     }
 
     /// NodeSets that partitions name and that do not exist; none if no partition names any.

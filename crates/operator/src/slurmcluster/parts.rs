@@ -29,13 +29,17 @@ pub struct Part {
 
 /// The condition of slurmrestd, which the original does not have: there it is optional, here the operator needs it.
 pub const REST_AVAILABLE: &str = "RestAvailable";
+/// The condition of the Job that fills the jail, which the original does not have: there nothing is told while it waits.
+pub const JAIL_POPULATED: &str = "JailPopulated";
 /// Whether slurmctld runs with the configuration that the spec asks for.
 pub const CONFIGURATION_APPLIED: &str = "ConfigurationApplied";
 /// True while a cluster that is being deleted waits for its workers.
 pub const WAITING_FOR_WORKERS: &str = "WaitingForWorkers";
 
 /// Parts that have a condition, with their names for people.
-pub const PARTS: [(Component, &str, &str); 5] = [
+pub const PARTS: [(Component, &str, &str); 7] = [
+    (Component::PopulateJail, JAIL_POPULATED, "populate-jail"),
+    (Component::SConfigController, condition::S_CONFIG_CONTROLLER_AVAILABLE, "sconfigcontroller"),
     (Component::Controller, condition::CONTROLLERS_AVAILABLE, "slurmctld"),
     (Component::Worker, condition::WORKERS_AVAILABLE, "workers"),
     (Component::Login, condition::LOGIN_AVAILABLE, "login pods"),

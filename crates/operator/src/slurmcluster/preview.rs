@@ -1,6 +1,6 @@
 //! What a look at a cluster would write, without writing it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::nebius::SlurmCluster;
 use engine::apply::{Difference, Owner};
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::Memory;
 use super::desired::desired;
 use super::facts;
+use super::jailed::Jailed;
 use super::kept_nodes;
 use super::live::Live;
 use super::reconcile::Look;
@@ -81,6 +82,8 @@ pub async fn preview(
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
     let before = kept_nodes::in_place(&context, &validated).await?;
     let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs, &before).await?;
+    let own = validated.names().slurm_configs();
+    facts.more_configs = Jailed::default().look(&context, &key, &own, Instant::now()).await?.files;
     // The end of a change of version, not its first step.
     let slurmrestd = facts.held_images.slurmrestd.take().filter(|_| facts.slurmctld_programs.is_none());
     facts.held_images = HeldImages { slurmrestd, ..HeldImages::default() };

@@ -1,8 +1,8 @@
 //! One look at one cluster: fetch, validate, render, apply, observe, tell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::nebius::SlurmCluster;
 use api::nebius::slurm_cluster::SlurmClusterStatus;
@@ -21,11 +21,12 @@ use super::agents::{self, Verdict};
 use super::desired::desired;
 use super::ending;
 use super::facts;
+use super::jailed::{self, JailedFiles};
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::observe::Evidence;
 use super::pods;
-use super::status::{Observation, fold, news};
+use super::status::{Observation, fold, news, tells_mode};
 use crate::context::Context;
 use crate::error::Error;
 use crate::references::References;
@@ -38,6 +39,7 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// Brings a cluster one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {
+    jailed::release(context, &key.namespace).await?;
     let Some(object) = context.caches.clusters.get(&key) else {
         forget(context, memory, &key);
         return Ok(Wake::OnChange);
@@ -79,6 +81,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
 
 fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.agents.forget(key);
+    memory.jailed.forget(key);
     memory.references.lock().remove(key);
     memory.nodes.lock().remove(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
@@ -92,6 +95,14 @@ pub(super) struct Look<'a> {
     pub(super) cluster: &'a SlurmCluster,
     pub(super) owner: Owner,
     pub(super) validated: ValidatedCluster,
+}
+
+/// After this time at the latest.
+fn sooner(wake: Wake, again: Duration) -> Wake {
+    match wake {
+        Wake::After(wake) => Wake::After(wake.min(again)),
+        Wake::OnChange => Wake::After(again),
+    }
 }
 
 /// What agents were asked, and what it means.
@@ -112,19 +123,30 @@ impl Asked {
 
 impl Look<'_> {
     async fn run(&self) -> Result<Wake, Error> {
+        let own = self.validated.names().slurm_configs();
+        let jailed = self.memory.jailed.look(self.context, self.key, &own, Instant::now()).await?;
+        let again = jailed.again;
+        let wake = self.bring_about(jailed).await?;
+        Ok(again.map_or(wake, |again| sooner(wake, again)))
+    }
+
+    async fn bring_about(&self, jailed: JailedFiles) -> Result<Wake, Error> {
         let (context, validated) = (self.context, &self.validated);
         let live = Live::of(&context.caches, self.key, validated.names());
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
         let before = self.nodes_before().await?;
-        let (facts, names) = facts::gather(context, self.key, validated, &live, programs, &before).await?;
+        let (mut facts, names) =
+            facts::gather(context, self.key, validated, &live, programs, &before).await?;
+        facts.more_configs = jailed.files;
+        facts.populate.mode_is_new = !tells_mode(self.cluster);
         let nodes = Arc::new(kept_nodes::nodes_of(&facts.node_sets));
         self.memory.nodes.lock().insert(self.key.clone(), nodes);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {
             return Ok(Wake::OnChange);
         }
         let rendered = render(validated, &facts);
-        self.remember_references(&rendered);
+        self.remember_references(&rendered, jailed.config_maps);
         let objects = rendered.iter().map(desired).collect::<Result<Vec<_>, _>>()?;
         let spared = |kind: &Kind, meta: &ObjectMeta| self.is_spared(&names, kind, meta);
         let applied = context.applier.apply_sparing(&self.owner, objects, spared).await;
@@ -162,9 +184,11 @@ impl Look<'_> {
             agents: &asked.states,
         };
         seen.config = asked.verdict;
+        seen.config_hash = config_hash(validated, &facts);
         seen.parts = evidence.parts();
         seen.ready_workers = evidence.ready_workers();
         seen.ready_login = evidence.ready_login();
+        seen.ready_sconfig_controller = evidence.ready_sconfig_controller();
         seen.unknown_sets = evidence.unknown_sets(self.cluster);
         let told = tell(context, self.cluster, &seen).await;
         applied?;
@@ -172,11 +196,7 @@ impl Look<'_> {
         if let Some(error) = failed {
             return Err(error);
         }
-        Ok(match (wake, asked.again) {
-            (Wake::After(wake), Some(again)) => Wake::After(wake.min(again)),
-            (Wake::OnChange, Some(again)) => Wake::After(again),
-            (wake, None) => wake,
-        })
+        Ok(asked.again.map_or(wake, |again| sooner(wake, again)))
     }
 
     /// The nodes of Slurm's files. They are read once; after that they are what we wrote.
@@ -193,8 +213,8 @@ impl Look<'_> {
         observed == self.cluster.meta().generation
     }
 
-    fn remember_references(&self, rendered: &[render::Rendered]) {
-        let mut references = References::default();
+    fn remember_references(&self, rendered: &[render::Rendered], config_maps: BTreeSet<String>) {
+        let mut references = References { config_maps, ..References::default() };
         for rendered in rendered {
             references.extend(References::of(&rendered.object));
         }
@@ -325,7 +345,7 @@ fn is_held(facts: &Facts) -> bool {
     [&held.slurmctld, &held.sshd, &held.slurmd].into_iter().any(Option::is_some)
 }
 
-const ALL_COMPONENTS: [Component; 8] = [
+const ALL_COMPONENTS: [Component; 10] = [
     Component::Common,
     Component::Controller,
     Component::Accounting,
@@ -334,6 +354,8 @@ const ALL_COMPONENTS: [Component; 8] = [
     Component::NodeSet,
     Component::Login,
     Component::Database,
+    Component::PopulateJail,
+    Component::SConfigController,
 ];
 
 /// Folds what was seen into the status.

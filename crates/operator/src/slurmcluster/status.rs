@@ -1,7 +1,9 @@
 //! The status of a cluster: a fold over what was observed. No I/O, and the clock is passed in.
 
 use api::nebius::SlurmCluster;
-use api::nebius::slurm_cluster::{Maintenance, SlurmClusterStatus, condition as type_, phase};
+use api::nebius::slurm_cluster::{
+    ConfigurationStatus, Maintenance, SlurmClusterStatus, condition as type_, phase,
+};
 use engine::condition;
 use engine::events::EventType;
 use engine::malformed::VALID;
@@ -26,12 +28,16 @@ pub struct Observation {
     pub parts: Vec<Part>,
     /// What slurmctld made of the configuration; none if nobody can tell.
     pub config: Option<Verdict>,
+    /// The hash of that configuration.
+    pub config_hash: Option<String>,
     /// NodeSets that partitions name and that do not exist; none if partitions name none.
     pub unknown_sets: Option<Vec<String>>,
     /// Workers that are ready.
     pub ready_workers: i32,
     /// Login pods that are ready.
     pub ready_login: i32,
+    /// Pods of the program that writes files into the jail that are ready.
+    pub ready_sconfig_controller: i32,
 }
 
 /// The new status.
@@ -83,8 +89,23 @@ pub fn fold(cluster: &SlurmCluster, seen: &Observation, now: Timestamp) -> Slurm
         phase: Some(phase_of(seen).into()),
         ready_workers: Some(seen.ready_workers),
         ready_login: Some(seen.ready_login),
-        ready_s_config_controller: before.ready_s_config_controller,
+        ready_s_config_controller: Some(seen.ready_sconfig_controller),
+        configuration: configuration(before.configuration, seen),
         observed_generation: generation,
+    }
+}
+
+/// What slurmctld made of the sets that it was given; as before, as long as nobody knows.
+fn configuration(before: Option<ConfigurationStatus>, seen: &Observation) -> Option<ConfigurationStatus> {
+    let hash = seen.config_hash.clone();
+    match &seen.config {
+        Some(Verdict::InUse) => Some(ConfigurationStatus { in_use: hash, ..ConfigurationStatus::default() }),
+        Some(Verdict::Refused(words)) => Some(ConfigurationStatus {
+            refused: hash,
+            message: Some(words.clone()),
+            ..before.unwrap_or_default()
+        }),
+        Some(Verdict::Awaited) | None => before,
     }
 }
 
@@ -105,6 +126,14 @@ fn phase_of(seen: &Observation) -> &'static str {
         None if seen.config == Some(Verdict::Awaited) => phase::RECONCILING,
         None => phase::AVAILABLE,
     }
+}
+
+/// Whether the status tells the mode of maintenance that the spec has.
+pub fn tells_mode(cluster: &SlurmCluster) -> bool {
+    let conditions = cluster.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| {
+        condition.type_ == type_::POPULATE_JAIL_MODE && condition.reason == mode(cluster.spec.maintenance)
+    })
 }
 
 /// The mode as a manifest writes it.
@@ -253,6 +282,25 @@ mod tests {
         let told = news.iter().find(|news| news.reason == "ConfigurationAppliedFalse").unwrap();
         assert!(told.note.contains("error: Parse error in file"), "{}", told.note);
         assert_eq!(told.type_, EventType::Warning);
+    }
+
+    #[test]
+    fn the_status_tells_which_configuration_slurmctld_runs_with_and_which_it_refused() {
+        let seen = |hash: &str, config| Observation {
+            config,
+            config_hash: Some(hash.into()),
+            ..Observation::default()
+        };
+        let first = fold(&cluster(None), &seen("one", Some(Verdict::InUse)), at(0));
+        assert_eq!(first.configuration.as_ref().unwrap().in_use.as_deref(), Some("one"));
+        let awaited = fold(&cluster(Some(first.clone())), &seen("two", Some(Verdict::Awaited)), at(1));
+        assert_eq!(awaited.configuration, first.configuration);
+        let refused = fold(&cluster(Some(first)), &seen("two", Some(Verdict::Refused("no".into()))), at(2));
+        let told = refused.configuration.clone().unwrap();
+        assert_eq!((told.in_use.as_deref(), told.refused.as_deref()), (Some("one"), Some("two")));
+        assert_eq!(told.message.as_deref(), Some("no"));
+        let mended = fold(&cluster(Some(refused)), &seen("three", Some(Verdict::InUse)), at(3));
+        assert_eq!(mended.configuration.unwrap().refused, None);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use api::nebius::SlurmCluster;
+use api::nebius::{JailedConfig, SlurmCluster};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -30,7 +31,9 @@ async fn one_manifest_becomes_every_object_with_one_write_each_and_then_there_is
     place.until_quiet().await?;
 
     assert_eq!(names::<StatefulSet>(&place).await?, set(&["a-acct-db", "a-controller", "a-login"]));
-    assert_eq!(names::<Deployment>(&place).await?, set(&["a-accounting", "a-rest"]));
+    assert_eq!(names::<Deployment>(&place).await?, set(&["a-accounting", "a-rest", "a-sconfigcontroller"]));
+    assert_eq!(names::<Job>(&place).await?, set(&["a-populate-jail"]));
+    assert_eq!(names::<JailedConfig>(&place).await?, set(&["a-slurm-configs"]));
     let secrets = names::<Secret>(&place).await?;
     for name in [
         "a-mariadb-password",
@@ -245,7 +248,9 @@ async fn maintenance_stops_all_parts_and_starts_them_again() -> Result<()> {
     place
         .until("everything is stopped", async || {
             let stopped = replicas("a-controller").await? == Some(0) && replicas("a-login").await? == Some(0);
-            Ok((stopped && names::<Pod>(&place).await?.is_empty()).then_some(()))
+            // What fills the jail is no part of what is stopped.
+            let is_stopped = |pod: &String| pod.starts_with("a-populate-jail-");
+            Ok((stopped && names::<Pod>(&place).await?.iter().all(is_stopped)).then_some(()))
         })
         .await?;
     let (status, _) = place.condition("a", "ControllersAvailable").await?.context("a condition")?;

@@ -5,6 +5,8 @@ mod bad_input;
 mod cordon;
 mod creation;
 mod ending;
+mod jail;
+mod jailed;
 mod kube_nodes;
 mod last_look;
 mod lines;

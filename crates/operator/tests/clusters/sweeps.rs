@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use api::nebius::{NodeSet, SlurmCluster};
+use api::nebius::{JailedConfig, NodeSet, SlurmCluster};
 use engine::client::{BoxError, Verb};
 use engine::testing::sweep::{self, Choice, Scenario, Step};
 use engine::testing::{Injector, World, Write};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ApiResource;
 use kube::{Client, Config, Resource as _};
@@ -35,6 +37,10 @@ fn kinds() -> Vec<ApiResource> {
         ApiResource::erase::<ServiceAccount>(&()),
         ApiResource::erase::<StatefulSet>(&()),
         ApiResource::erase::<Deployment>(&()),
+        ApiResource::erase::<Job>(&()),
+        ApiResource::erase::<JailedConfig>(&()),
+        ApiResource::erase::<Role>(&()),
+        ApiResource::erase::<RoleBinding>(&()),
         ApiResource::erase::<PersistentVolumeClaim>(&()),
         ApiResource::erase::<Pod>(&()),
     ]

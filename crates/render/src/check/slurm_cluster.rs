@@ -34,6 +34,7 @@ pub fn slurm_cluster(cluster: &SlurmCluster) -> Vec<Problem> {
     accounting(&mut problems, &spec.slurm_nodes.accounting);
     login(&mut problems, &spec.slurm_nodes.login);
     monitors(&mut problems, spec);
+    jail(&mut problems, spec);
     if let Some(worker) = &spec.slurm_nodes.worker {
         let path = "spec.slurmNodes.worker";
         let text = worker.slurm_node_extra.as_deref().unwrap_or_default();
@@ -106,6 +107,21 @@ fn look(problems: &mut Problems, path: &str, value: &Value, found: Look<'_>) {
 fn is_off(fields: &Map<String, Value>) -> bool {
     fields.get("enabled") == Some(&Value::Bool(false))
         || fields.get("size").and_then(Value::as_i64) == Some(0)
+}
+
+/// Checks that the Job that fills the jail has a volume: a claim for each pod is none that it could fill for others.
+fn jail(problems: &mut Problems, spec: &SlurmClusterSpec) {
+    let has_entry = spec.volume_sources.iter().flatten().any(|volume| volume.name == "jail");
+    let controllers = &spec.slurm_nodes.controller.volumes.jail;
+    let is_named = controllers.volume_claim_template_spec.is_none()
+        && controllers.volume_source_name.as_deref().is_some_and(|name| !name.is_empty());
+    if !has_entry && !is_named {
+        problems.error(
+            "spec.populateJail",
+            "nobody says which volume is the jail that is filled; add an entry \"jail\" to spec.volumeSources, a volume that all \
+             nodes share",
+        );
+    }
 }
 
 /// Checks the partitions that are used; texts for another type of configuration are left alone.

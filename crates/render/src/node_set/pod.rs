@@ -12,7 +12,8 @@ use crate::amount;
 use crate::labels::{self, Component};
 use crate::login::{cluster_type, conf_server, searches};
 use crate::pod::{
-    Account, BuiltPod, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, sssd, var,
+    Account, BuiltPod, JailUse, Limits, Mount, Pod, Rights, Role, mount, munge, place_of_worker, sssd, var,
+    with_jail,
 };
 use crate::validate::{
     ContainerSettings, DEFAULT_PORTS, Mount as UsersMount, PodSettings, SssdSidecar, VolumeChoice,
@@ -51,7 +52,7 @@ pub(super) fn template(set: &Set<'_>) -> BuiltPod {
         rights: Rights::Privileged,
         limits: Limits::Equal,
         host_users: settings.host_users,
-        env: environment(set),
+        env: with_jail(environment(set), JailUse::Root),
         mounts,
     };
     let mut labels = labels::object(cluster.names.cluster(), Component::NodeSet);

@@ -88,7 +88,7 @@ pub(crate) fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
-pub(super) fn pull_policy(policy: PullPolicy) -> String {
+pub(crate) fn pull_policy(policy: PullPolicy) -> String {
     match policy {
         PullPolicy::Always => "Always",
         PullPolicy::Never => "Never",
@@ -111,7 +111,7 @@ fn ports(name: &str, port: Option<u16>) -> Vec<ContainerPort> {
 }
 
 /// Requests, and limits that follow from them.
-pub(super) fn resources(
+pub(crate) fn resources(
     requests: &BTreeMap<String, Quantity>,
     limits: Limits,
 ) -> Option<ResourceRequirements> {
@@ -151,6 +151,25 @@ pub(crate) fn place() -> Vec<EnvVar> {
 /// As [`place`], but for the name: that of a worker comes with its ordinal.
 pub(crate) fn place_of_worker() -> Vec<EnvVar> {
     vec![field_var(env::POD_NAMESPACE, "metadata.namespace"), field_var(env::INSTANCE_ID, "spec.nodeName")]
+}
+
+/// What the jail is to a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JailUse {
+    /// Its users live and work in it.
+    Root,
+    /// Only its users and groups are known.
+    Users,
+}
+
+/// The variables, and what the jail is to the container.
+pub(crate) fn with_jail(mut variables: Vec<EnvVar>, jail: JailUse) -> Vec<EnvVar> {
+    let value = match jail {
+        JailUse::Root => "root",
+        JailUse::Users => "users",
+    };
+    variables.push(var(env::JAIL, value));
+    variables
 }
 
 /// Our variables with those of the user, which win where both have the name.

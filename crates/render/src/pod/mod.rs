@@ -17,9 +17,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub(crate) use container::{Limits, Role, place, place_of_worker, some, var};
+pub(crate) use container::{
+    JailUse, Limits, Role, place, place_of_worker, pull_policy, resources, some, var, with_jail,
+};
 pub(crate) use mount::Mount;
-pub(crate) use security::Rights;
+pub(crate) use security::{Rights, app_armor_profile, context as security_context};
 
 use crate::labels::{self, Component};
 use crate::validate::{PodSettings, ValidatedCluster, VolumeChoice};
@@ -34,8 +36,8 @@ pub(crate) struct Built {
 pub(crate) struct Pod<'a> {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
-    /// Where `slurm-agent` comes from.
-    pub(crate) agent_image: &'a str,
+    /// Where `slurm-agent` comes from; none if the pod needs none.
+    pub(crate) agent_image: Option<&'a str>,
     /// How the container that installs it is limited.
     pub(crate) agent_limits: Limits,
     /// Containers that start before the main one and end after it.
@@ -60,6 +62,8 @@ pub(crate) enum Account {
     Default,
     /// One of ours; it has no rights and shows no token.
     Ours(String),
+    /// One of ours with rights, for a program that speaks to Kubernetes.
+    WithRights(String),
     /// One that the user names, who has a use for it.
     Users(String),
 }
@@ -82,7 +86,7 @@ impl<'a> Pod<'a> {
         Self {
             labels: labels::object(cluster.names.cluster(), component),
             annotations: BTreeMap::new(),
-            agent_image: &cluster.defaults.agent_image,
+            agent_image: Some(&cluster.defaults.agent_image),
             agent_limits: Limits::WithoutCpu,
             sidecars: Vec::new(),
             settings,
@@ -98,7 +102,8 @@ impl<'a> Pod<'a> {
 
     pub(crate) fn build(self) -> BuiltPod {
         let mut volumes = Volumes::default();
-        let mut init = vec![volumes.finish(agent::install(self.agent_image, self.agent_limits))];
+        let agent = self.agent_image.map(|image| agent::install(image, self.agent_limits));
+        let mut init: Vec<Container> = agent.into_iter().map(|built| volumes.finish(built)).collect();
         init.extend(self.sidecars.into_iter().map(|built| volumes.finish(built)));
         init.extend(self.settings.init_containers.iter().cloned());
         let main = volumes.finish(self.main);
@@ -111,10 +116,11 @@ impl<'a> Pod<'a> {
         let (service_account_name, automount_service_account_token) = match self.account {
             Account::Default => (None, Some(false)),
             Account::Ours(name) => (Some(name), Some(false)),
+            Account::WithRights(name) => (Some(name), Some(true)),
             Account::Users(name) => (Some(name), None),
         };
         let spec = PodSpec {
-            init_containers: Some(init),
+            init_containers: some(init),
             containers: vec![main],
             volumes: some(volumes.volumes),
             affinity: placement.affinity.clone(),

@@ -1,8 +1,8 @@
 //! Volumes, and where containers see them.
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, EmptyDirVolumeSource, HostPathVolumeSource, SecretVolumeSource, Volume,
-    VolumeMount,
+    ConfigMapVolumeSource, EmptyDirVolumeSource, EphemeralVolumeSource, HostPathVolumeSource,
+    PersistentVolumeClaimTemplate, SecretVolumeSource, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use slurm::agent::path;
@@ -198,6 +198,25 @@ pub(crate) fn boot() -> Mount {
 /// The jail.
 pub(crate) fn jail(volume: &VolumeChoice) -> Mount {
     Mount::of("jail", path::JAIL, volume)
+}
+
+/// The jail for a daemon that only looks up users in it.
+pub(crate) fn jail_users(volume: &VolumeChoice) -> Mount {
+    jail(volume).read_only()
+}
+
+/// What the jail is filled from. A Job has no claims of its own, so a claim becomes one that lives as long as the pod.
+pub(crate) fn jail_snapshot(volume: &VolumeChoice) -> Mount {
+    let mount = Mount::of("jail-snapshot", path::JAIL_SNAPSHOT, volume).read_only();
+    match volume {
+        VolumeChoice::Source(_) => mount,
+        VolumeChoice::Claim(claim) => {
+            let template = PersistentVolumeClaimTemplate { metadata: None, spec: (**claim).clone() };
+            let source = EphemeralVolumeSource { volume_claim_template: Some(template) };
+            let volume = Volume { ephemeral: Some(source), ..Volume::default() };
+            Mount { volume: VolumeChoice::Source(Box::new(volume)), ..mount }
+        }
+    }
 }
 
 /// Mounts of the user outside the jail.

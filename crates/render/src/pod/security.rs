@@ -1,13 +1,15 @@
 //! What containers may do.
 
 use api::nebius::slurm_cluster::ProcMount;
-use k8s_openapi::api::core::v1::{AppArmorProfile, SeccompProfile, SecurityContext};
+use k8s_openapi::api::core::v1::{AppArmorProfile, Capabilities, SeccompProfile, SecurityContext};
 
 /// How much a container may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
     /// Root of its container and no more: daemons that read no jail.
     Plain,
+    /// The same, and it may mount: what fills the jail.
+    Mounts,
     /// All of the host's, because it mounts file systems: login and worker pods.
     Privileged,
 }
@@ -26,6 +28,8 @@ pub(crate) fn context(
         run_as_group: Some(0),
         run_as_non_root: Some(false),
         privileged: privileged.then_some(true),
+        capabilities: (rights == Rights::Mounts)
+            .then(|| Capabilities { add: Some(vec!["SYS_ADMIN".into()]), ..Capabilities::default() }),
         app_armor_profile: app_armor_profile(app_armor),
         proc_mount: proc(proc_mount, host_users).map(str::to_owned),
         seccomp_profile: privileged
@@ -45,7 +49,7 @@ fn proc(wanted: Option<ProcMount>, host_users: Option<bool>) -> Option<&'static 
 }
 
 /// The field for what users write as `unconfined`, `runtime/default` or `localhost/NAME`.
-fn app_armor_profile(text: &str) -> Option<AppArmorProfile> {
+pub(crate) fn app_armor_profile(text: &str) -> Option<AppArmorProfile> {
     let plain = |type_: &str| Some(AppArmorProfile { type_: type_.into(), localhost_profile: None });
     match text {
         "" => None,

@@ -6,6 +6,7 @@ use api::nebius::slurm_cluster::{
     AccountingSlurmConfig, CgroupVersion, CustomPlugin, HealthCheckState, JobAcctGatherParams,
     JobAcctGatherType, NcclDebug, NcclLogLevel, PlugStackConfig, Pyxis, SlurmClusterSpec,
 };
+use slurm::agent::path;
 use slurm::conf::{
     Document, FileKind, Key, NoIncludes, Plugin, Plugstack, SlurmVersion, Value, Word, known_keys_behind,
     read,
@@ -197,6 +198,8 @@ fn accounting_settings(config: &AccountingSlurmConfig, names: &Names, ports: Por
 
 fn plugstack(config: &PlugStackConfig) -> Plugstack {
     let mut plugins = Vec::new();
+    // First, so that the others see the jail.
+    plugins.extend(plugin(true, "chroot.so", &[path::JAIL.to_owned()]));
     plugins.extend(pyxis(&config.pyxis));
     plugins.extend(nccl_debug(&config.nccl_debug));
     plugins.extend(config.custom_plugins.iter().flatten().filter_map(custom_plugin));
@@ -211,6 +214,9 @@ fn plugin(required: bool, file: &str, arguments: &[String]) -> Option<Plugin> {
 }
 
 fn pyxis(pyxis: &Pyxis) -> Option<Plugin> {
+    if pyxis.enabled == Some(false) {
+        return None;
+    }
     let mut arguments: Vec<String> =
         ["runtime_path=/run/pyxis", "execute_entrypoint=0", "container_scope=global", "sbatch_support=1"]
             .map(str::to_owned)

@@ -8,6 +8,7 @@
 //! | slurmdbd.conf | [`slurmdbd_conf`] |
 
 mod config;
+mod effective;
 mod partitions;
 mod slurm_conf;
 mod slurmdbd_conf;
@@ -20,6 +21,8 @@ use slurm::conf::Value;
 use slurm::{HostList, NodeName, value};
 
 pub use config::Config;
+pub(crate) use effective::effective_configs;
+pub use effective::{config_hash, effective_set};
 pub use slurmdbd_conf::slurmdbd_conf;
 pub(crate) use slurmdbd_conf::{DATABASE, DATABASE_PORT, DATABASE_USER, TLS_CA_DIR, TLS_CLIENT_DIR};
 
@@ -42,13 +45,12 @@ pub const PLUGSTACK_CONF: &str = "plugstack.conf";
 /// topology.conf.
 pub const TOPOLOGY_CONF: &str = "topology.conf";
 
-/// The effective set: name of each file and its text. `None` where the configuration has problems; what is in place then stays.
-///
-/// It is the data of the ConfigMap [`crate::Names::slurm_configs`].
+/// The files that are written here: name and text of each. `None` where the configuration has problems; what is in place then
+/// stays.
 #[must_use]
 pub fn slurm_configs(cluster: &ValidatedCluster, facts: &Facts) -> Option<BTreeMap<String, String>> {
     let config = cluster.config.as_ref().ok()?;
-    let mut files = facts.more_configs.clone();
+    let mut files = BTreeMap::new();
     let mut write = |name: &str, text: String| files.insert(name.to_owned(), text);
     write(SLURM_CONF, slurm_conf::slurm_conf(cluster, config, facts).to_string());
     write(CUSTOM_SLURM_CONF, slurm_conf::custom(config));
@@ -61,13 +63,6 @@ pub fn slurm_configs(cluster: &ValidatedCluster, facts: &Facts) -> Option<BTreeM
         write(TOPOLOGY_CONF, text);
     }
     Some(files)
-}
-
-/// The hash of the effective set ([`slurm::agent::set_hash`]), as slurmctld's agent reports it.
-#[must_use]
-pub fn config_hash(cluster: &ValidatedCluster, facts: &Facts) -> Option<String> {
-    let files = slurm_configs(cluster, facts)?;
-    Some(slurm::agent::set_hash(files.iter().map(|(name, text)| (name.as_str(), text.as_bytes()))))
 }
 
 /// A value of names that Kubernetes has checked; it can always be written.

@@ -1,17 +1,19 @@
 //! Builds the parts. Nothing here can fail: what is wrong was found before.
 
 use api::nebius::slurm_cluster::{
-    ExternalDb, NodeContainer, SlurmClusterSpec, SlurmNodeAccounting, SlurmNodeController, SlurmNodeLogin,
-    SlurmNodeWorker, SlurmRest,
+    ExternalDb, NodeContainer, NodePod, NodeVolume, PopulateJail as SpecOfPopulateJail,
+    SConfigController as SpecOfSConfigController, SlurmClusterSpec, SlurmNodeAccounting, SlurmNodeController,
+    SlurmNodeLogin, SlurmNodeWorker, SlurmRest,
 };
 use slurm::conf::Value;
 use slurm::value;
 
 use super::parts::{
-    Accounting, Controller, ExternalDatabase, Login, LoginService, PlainDatabase, Rest, Workers,
+    Accounting, Controller, ExternalDatabase, Login, LoginService, PlainDatabase, PopulateJail, Rest,
+    SConfigController, Workers,
 };
 use super::resolve::{Resolver, sssd};
-use super::shapes::ContainerSettings;
+use super::shapes::{ContainerSettings, VolumeChoice};
 use super::{DEFAULT_PORTS, Ports, port};
 use crate::Defaults;
 
@@ -45,6 +47,30 @@ pub(super) fn root_keys(spec: &SlurmClusterSpec) -> Vec<String> {
     keys.map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect()
 }
 
+/// Who writes into the jail. The original's own user, which its charts name, could write to no directory but one that was given to
+/// it before; here it stands for the jail's root.
+fn run_as(wanted: Option<i64>) -> i64 {
+    const OF_THE_ORIGINAL: i64 = 1001;
+    wanted.filter(|id| *id != OF_THE_ORIGINAL).unwrap_or(0)
+}
+
+/// Settings of a container of which the user says nothing.
+fn no_container() -> ContainerSettings {
+    ContainerSettings {
+        image: String::new(),
+        pull_policy: api::common::PullPolicy::default(),
+        command: Vec::new(),
+        args: Vec::new(),
+        port: 0,
+        resources: std::collections::BTreeMap::new(),
+        limits: None,
+        app_armor_profile: "unconfined".into(),
+        env: Vec::new(),
+        probes: api::nebius::Probes::default(),
+        proc_mount: None,
+    }
+}
+
 fn text(text: Option<&String>) -> Option<String> {
     text.filter(|text| !text.is_empty()).cloned()
 }
@@ -65,6 +91,55 @@ impl<'a> Builder<'a> {
             service_account: text(controller.service_account_name.as_ref()),
             sssd: sssd(&controller.sssd),
             open_metrics: controller.open_metrics.clone(),
+        }
+    }
+
+    /// The volume named `jail`, as the original wants it; else the one that slurmctld names.
+    pub(super) fn jail(&self) -> Option<VolumeChoice> {
+        let named = || NodeVolume { volume_source_name: Some("jail".into()), ..NodeVolume::default() };
+        if self.spec.volume_sources.iter().flatten().any(|volume| volume.name == "jail") {
+            return Some(self.names.volume(&named()));
+        }
+        let controllers = self.names.volume(&self.spec.slurm_nodes.controller.volumes.jail);
+        // A claim for each pod is not the volume that all share.
+        matches!(controllers, VolumeChoice::Source(_)).then_some(controllers)
+    }
+
+    pub(super) fn populate_jail(&self, populate: &SpecOfPopulateJail) -> PopulateJail {
+        let pod = NodePod {
+            k8s_node_filter_name: populate.k8s_node_filter_name.clone(),
+            priority_class: populate.priority_class.clone(),
+            ..NodePod::default()
+        };
+        PopulateJail {
+            pod: self.names.pod(&pod, populate.host_users),
+            image: populate.image.clone(),
+            pull_policy: populate.image_pull_policy,
+            snapshot: populate.jail_snapshot_volume.as_ref().map(|volume| self.names.volume(volume)),
+            overwrite: populate.overwrite,
+            app_armor_profile: populate.app_armor_profile.clone(),
+        }
+    }
+
+    pub(super) fn sconfig_controller(&self, wanted: Option<&SpecOfSConfigController>) -> SConfigController {
+        let controller = &self.spec.slurm_nodes.controller;
+        let node = wanted.and_then(|wanted| wanted.node.as_ref());
+        let host_users = node
+            .and_then(|node| node.host_users)
+            .or_else(|| wanted.and_then(|wanted| wanted.host_users))
+            .or(if node.is_none() { controller.host_users } else { None });
+        let duration = |text: Option<&String>, default: &str| {
+            text.filter(|text| !text.is_empty()).cloned().unwrap_or_else(|| default.to_owned())
+        };
+        let container = wanted.and_then(|wanted| wanted.container.as_ref());
+        SConfigController {
+            size: node.and_then(|node| node.size).unwrap_or(1).max(1),
+            pod: self.names.pod(node.map_or(&controller.pod, |node| &node.pod), host_users),
+            container: container.map_or_else(no_container, |container| ContainerSettings::new(container, 0)),
+            run_as_uid: run_as(wanted.and_then(|wanted| wanted.run_as_uid)),
+            run_as_gid: run_as(wanted.and_then(|wanted| wanted.run_as_gid)),
+            wait_timeout: duration(wanted.map(|wanted| &wanted.reconfigure_wait_timeout), "1m"),
+            service_account: wanted.and_then(|wanted| text(wanted.service_account_name.as_ref())),
         }
     }
 

@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::LocalObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub use parts::{
-    Accounting, Controller, Database, ExternalDatabase, Login, LoginService, PlainDatabase, Rest,
-    SssdSidecar, Workers,
+    Accounting, Controller, Database, ExternalDatabase, Login, LoginService, PlainDatabase, PopulateJail,
+    Rest, SConfigController, SssdSidecar, Workers,
 };
 pub use shapes::{ContainerSettings, Mount, PodSettings, VolumeChoice};
 
@@ -50,6 +50,8 @@ pub struct ValidatedCluster {
     /// Whether workers of NodeSets have lines in slurm.conf (partitions are structured, or the
     /// topology is of blocks) or register themselves.
     pub static_nodes: bool,
+    /// The jail, for parts that have no volume of their own for it. `None`: nobody says which it is.
+    pub jail: Option<VolumeChoice>,
     /// Slurm's configuration files.
     pub config: Part<Config>,
     /// slurmctld.
@@ -62,6 +64,10 @@ pub struct ValidatedCluster {
     pub rest: Part<Rest>,
     /// Workers of `slurmNodes.worker`; `None` where there is no such section.
     pub workers: Part<Option<Workers>>,
+    /// The Job that fills the jail.
+    pub populate_jail: Part<PopulateJail>,
+    /// The program that writes configuration files into the jail.
+    pub sconfig_controller: Part<SConfigController>,
     /// Warnings, and problems of what is not rendered here.
     pub remarks: Vec<Problem>,
 }
@@ -117,6 +123,8 @@ impl ValidatedCluster {
             Component::Rest => of(&self.rest),
             Component::Worker | Component::NodeSet => of(&self.workers),
             Component::Login => of(&self.login),
+            Component::PopulateJail => of(&self.populate_jail),
+            Component::SConfigController => of(&self.sconfig_controller),
         }
     }
 
@@ -180,6 +188,7 @@ pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<Validated
         // Slurm 24.11 does not start with a block of nodes that register themselves.
         static_nodes: spec.partition_configuration.config_type == PartitionConfigType::Structured
             || spec.slurm_config.topology_plugin == "topology/block",
+        jail: build.jail(),
         config: problems.part(Component::Common, || Config::new(spec, &names, build::ports(spec))),
         controller: problems.part(Component::Controller, || build.controller(&nodes.controller)),
         login: problems.part(Component::Login, || build.login(&nodes.login)),
@@ -189,6 +198,10 @@ pub fn validate(cluster: &SlurmCluster, defaults: &Defaults) -> Result<Validated
         rest: problems.part(Component::Rest, || build.rest(&nodes.rest)),
         workers: problems
             .part(Component::Worker, || nodes.worker.as_ref().map(|worker| build.workers(worker))),
+        populate_jail: problems.part(Component::PopulateJail, || build.populate_jail(&spec.populate_jail)),
+        sconfig_controller: problems.part(Component::SConfigController, || {
+            build.sconfig_controller(spec.s_config_controller.as_ref())
+        }),
         remarks: problems.remarks,
         names,
         defaults: defaults.clone(),
@@ -234,8 +247,8 @@ fn part_of(path: &str) -> Option<Component> {
         ("spec.slurmNodes.rest", Some(Component::Rest)),
         ("spec.slurmNodes.worker", Some(Component::Worker)),
         ("spec.slurmNodes.exporter", None),
-        ("spec.sConfigController", None),
-        ("spec.populateJail", None),
+        ("spec.sConfigController", Some(Component::SConfigController)),
+        ("spec.populateJail", Some(Component::PopulateJail)),
         // Each field that names a volume tells of it, too.
         ("spec.volumeSources", None),
     ];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::common::DrainOnDelete;
+use api::common::{DrainOnDelete, PullPolicy};
 use api::nebius::SssdSettings;
 use api::nebius::slurm_cluster::{
     CgroupVersion, DatabaseTls, MariaDbOperator, OpenMetrics, SlurmdbdConfig, SshdServiceType, UserIsolation,
@@ -36,6 +36,42 @@ pub struct Controller {
     pub sssd: Option<SssdSidecar>,
     /// slurmctld's own metrics.
     pub open_metrics: Option<OpenMetrics>,
+}
+
+/// The Job that fills the jail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PopulateJail {
+    /// Its pod.
+    pub pod: PodSettings,
+    /// The image whose content goes into the jail.
+    pub image: String,
+    /// When it is pulled.
+    pub pull_policy: PullPolicy,
+    /// What goes into the jail instead.
+    pub snapshot: Option<VolumeChoice>,
+    /// Whether a jail that is full already is filled again.
+    pub overwrite: bool,
+    /// AppArmor profile as the user wrote it.
+    pub app_armor_profile: String,
+}
+
+/// The program that writes configuration files into the jail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SConfigController {
+    /// How many there are, when they run. One of them works.
+    pub size: i32,
+    /// Each pod.
+    pub pod: PodSettings,
+    /// Its container. The image counts only where there is a command, too: the program is part of the operator's image.
+    pub container: ContainerSettings,
+    /// The user that it runs as.
+    pub run_as_uid: i64,
+    /// The group that it runs as.
+    pub run_as_gid: i64,
+    /// `reconfigureWaitTimeout`.
+    pub wait_timeout: String,
+    /// Service account of the user. `None`: [`crate::Names::sconfig_controller_service_account`].
+    pub service_account: Option<String>,
 }
 
 /// The SSSD sidecar.

@@ -21,7 +21,7 @@ AccountingStorageHost=127.0.0.1
 AccountingStoragePort=6819
 ";
 
-/// What makes jobs run without privileges, and two slurmds on one machine; and an image without PMIx.
+/// What makes jobs run without privileges and without a jail, and two slurmds on one machine; and an image without PMIx.
 const WORKERS: &str = "\
 SlurmdSpoolDir=/var/spool/slurmd-%n
 SlurmdPidFile=/run/slurm/slurmd-%n.pid
@@ -29,6 +29,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 MpiDefault=none
+PlugStackConfig=/dev/null
 DefMemPerNode=0
 ";
 

@@ -156,9 +156,21 @@ fn files_of_others_join_the_set_and_never_replace_ours() {
     let before = render::config_hash(&case.validated(), &case.facts);
     case.facts.more_configs.insert("job_submit.lua".into(), "-- text".into());
     case.facts.more_configs.insert("slurm.conf".into(), "SlurmUser=nobody".into());
-    assert_eq!(case.files()["job_submit.lua"], "-- text");
-    assert!(case.slurm_conf().starts_with("ClusterName=default\n"));
+    case.facts.more_configs.insert("prolog.d/10.bin".into(), vec![0xff, 0]);
+    case.facts.more_configs.insert("no key/ä".into(), "x".into());
+    let set = render::effective_set(&case.validated(), &case.facts).unwrap();
+    assert_eq!(set["job_submit.lua"], b"-- text");
+    assert!(set["slurm.conf"].starts_with(b"ClusterName=default\n"));
+    assert_eq!(set.get("no key/ä"), None, "no ConfigMap could carry it");
     assert_ne!(render::config_hash(&case.validated(), &case.facts), before);
+    let objects = render::render(&case.validated(), &case.facts);
+    let map = objects.iter().find_map(|rendered| match &rendered.object {
+        render::Object::ConfigMap(map) if map.data.as_ref()?.contains_key("slurm.conf") => Some(map),
+        _ => None,
+    });
+    let map = map.unwrap();
+    assert_eq!(map.data.as_ref().unwrap()["job_submit.lua"], "-- text");
+    assert_eq!(map.binary_data.as_ref().unwrap()["prolog.d..10.bin"].0, [0xff, 0]);
 }
 
 fn slurmdbd_conf(case: &Case) -> Option<String> {

@@ -16,7 +16,8 @@ use crate::place::untold;
 use crate::unmet::is_unmet;
 
 /// Parts in the order in which they start.
-const ORDER: [Component; 6] = [
+const ORDER: [Component; 7] = [
+    Component::SConfigController,
     Component::Database,
     Component::Accounting,
     Component::Controller,

@@ -21,6 +21,7 @@ use crate::agent::{Agent, Stopped, TICK};
 use crate::daemon::Daemon;
 use crate::etc_slurm::{self, ETC_SLURM};
 use crate::files;
+use crate::jail::{Jail, Pod};
 use crate::sshd::Sshd;
 use crate::supervisord::{self, Supervisord};
 use crate::{cgroup, lookup, munge_socket, proc, registration};
@@ -63,13 +64,19 @@ pub fn run(agent: &Agent) -> Result<(), String> {
     let mut slurmd = Daemon::new(SLURMD).map_err(failed)?;
 
     prepare(agent);
-    if wait(agent).is_ok() {
-        let Err(Stopped) = work(agent, &node, &mut slurmd, &mut sshd, &mut others);
+    // Before slurmd runs: a job must never find half a jail.
+    let mut jail = Jail::default();
+    if let Ok(entered) = Jail::enter(agent, Pod::Worker) {
+        jail = entered;
+        if wait(agent).is_ok() {
+            let Err(Stopped) = work(agent, &node, &mut slurmd, &mut sshd, &mut others);
+        }
     }
     stop(agent, &node, &mut slurmd, &mut others);
     if let Some(beside) = &mut sshd {
         beside.daemon.stop(Signal::SIGTERM, STOP);
     }
+    jail.leave(agent);
     Ok(())
 }
 

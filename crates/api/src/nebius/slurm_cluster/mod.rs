@@ -274,9 +274,27 @@ pub struct SlurmClusterStatus {
     /// Pods of the writer of configuration files that are ready.
     #[serde(rename = "readySConfigController", skip_serializing_if = "Option::is_none")]
     pub ready_s_config_controller: Option<i32>,
+    /// Which configuration slurmctld runs with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<ConfigurationStatus>,
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// What slurmctld made of the sets of configuration files that it was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigurationStatus {
+    /// The hash of the set that it runs with, as of the last look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<String>,
+    /// The hash of the set that it was given last, if it refused that one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Why, in Slurm's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// Values of [`SlurmClusterStatus::phase`].

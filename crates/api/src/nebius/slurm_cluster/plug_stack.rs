@@ -28,6 +28,9 @@ pub struct PlugStackConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pyxis {
+    /// Whether the plugin is there at all. Absent means that it is. The original does not have this field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
     /// Whether a job fails when the plugin cannot be loaded.
     pub required: bool,
     /// Directory where images are kept; it must end with `/`. Empty means that images are not kept.
@@ -52,6 +55,7 @@ pub struct Pyxis {
 impl Default for Pyxis {
     fn default() -> Self {
         Self {
+            enabled: None,
             required: true,
             container_image_save: "/var/cache/enroot-container-images/".into(),
             use_squashfuse: None,

@@ -22,11 +22,11 @@ pub struct SConfigController {
     /// Its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<NodeContainer>,
-    /// The user that it runs as. Absent means 1001.
+    /// The user that it runs as. Absent, and 1001, mean the jail's root, with no right but to write files.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as_uid: Option<i64>,
-    /// The group that it runs as. Absent means 1001.
+    /// The group that it runs as. Absent, and 1001, mean the jail's root.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_as_gid: Option<i64>,
