@@ -36,6 +36,10 @@ pub trait Scenario: Send + Sync {
     fn start(&self, client: Client, namespace: &str, stop: CancellationToken) -> BoxFuture<'static, ()>;
     /// What the user does, step by step; each step is taken when the one before has come to rest.
     fn steps(&self) -> usize;
+    /// The first step with faults at its writes and events: a scenario may begin as another one, which has them there.
+    fn faults_from(&self) -> usize {
+        0
+    }
     /// Takes step `step` with a client without faults.
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()>;
     /// Whether the controller is done with `step`.
@@ -182,11 +186,12 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
         }
     };
     let mut all = Vec::new();
-    for number in 1..=clean.writes {
+    for number in clean.before.writes + 1..=clean.all.writes {
         all.extend(WRITE_FAULTS.iter().map(|fault| Case::Write(number, *fault)));
     }
-    for (kind, events) in &clean.events {
-        for number in 1..=*events {
+    for (kind, events) in &clean.all.events {
+        let before = clean.before.events.get(kind).copied().unwrap_or_default();
+        for number in before + 1..=*events {
             all.extend(WATCH_FAULTS.iter().map(|fault| Case::Watch(kind.clone(), number, *fault)));
         }
     }
@@ -224,10 +229,18 @@ pub async fn run(scenario: Arc<dyn Scenario>, choice: Choice) -> Report {
     report
 }
 
-struct End {
-    world: World,
+/// How many places for faults there were.
+#[derive(Default)]
+struct Places {
     writes: usize,
     events: BTreeMap<String, usize>,
+}
+
+struct End {
+    world: World,
+    /// Up to the first step with faults.
+    before: Places,
+    all: Places,
 }
 
 async fn run_case(scenario: &dyn Scenario, case: Option<&Case>) -> Result<End, BoxError> {
@@ -256,8 +269,11 @@ async fn run_in(scenario: &dyn Scenario, namespace: &str, schedule: Schedule) ->
     let history: Arc<parking_lot::Mutex<Vec<Write>>> = Arc::default();
     let mut injector = Arc::new(Injector::new(schedule));
     let mut controller = Running::start(scenario, &injector, namespace)?;
-    let mut total = 0;
+    let (mut before, mut total) = (Places::default(), 0);
     for step in 0..scenario.steps() {
+        if step == scenario.faults_from() {
+            before = Places { writes: total + injector.writes().len(), events: injector.watch_events() };
+        }
         scenario.act(&plain, namespace, step).await?;
         let deadline = Instant::now() + scenario.patience();
         let (mut quiet_since, mut seen) = (Instant::now(), usize::MAX);
@@ -296,8 +312,8 @@ async fn run_in(scenario: &dyn Scenario, namespace: &str, schedule: Schedule) ->
     scenario.monitor(&history.lock())?;
     Ok(End {
         world: scenario.world(&plain, namespace).await?,
-        writes: total,
-        events: injector.watch_events(),
+        before,
+        all: Places { writes: total, events: injector.watch_events() },
     })
 }
 

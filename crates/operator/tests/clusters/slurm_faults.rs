@@ -1,6 +1,7 @@
 //! What goes wrong with slurmrestd at one place of a life, for sweeps.
 
 use std::fmt;
+use std::ops::{Range, RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -59,15 +60,15 @@ impl fmt::Display for SlurmFault {
     }
 }
 
-/// Every trouble at every place of a life with so many writes to Slurm and so many steps.
-pub fn all(writes: usize, steps: usize) -> Vec<SlurmFault> {
+/// Every trouble at each of these writes to Slurm, counted from 1, and while each of these steps begins.
+pub fn all(writes: RangeInclusive<usize>, steps: Range<usize>) -> Vec<SlurmFault> {
     use Trouble::{Breaks, DoesItAndBreaks, Fails, IsSilent, KnowsNothing, TalksNonsense};
     let at = |place, troubles: &[Trouble]| {
         troubles.iter().map(|trouble| SlurmFault { place, trouble: *trouble }).collect::<Vec<_>>()
     };
-    let writes = (1..=writes).flat_map(|n| at(Place::Write(n), &[Breaks, DoesItAndBreaks, Fails, IsSilent]));
+    let writes = writes.flat_map(|n| at(Place::Write(n), &[Breaks, DoesItAndBreaks, Fails, IsSilent]));
     let steps =
-        (0..steps).flat_map(|n| at(Place::Step(n), &[Breaks, Fails, IsSilent, TalksNonsense, KnowsNothing]));
+        steps.flat_map(|n| at(Place::Step(n), &[Breaks, Fails, IsSilent, TalksNonsense, KnowsNothing]));
     writes.chain(steps).collect()
 }
 
@@ -83,7 +84,7 @@ impl SlurmFaults {
     /// Lets the fault of this name happen.
     pub fn arm(&self, name: &str) {
         // Beyond every life that there is.
-        *self.armed.lock() = all(1000, 100).into_iter().find(|fault| fault.to_string() == name);
+        *self.armed.lock() = all(1..=1000, 0..100).into_iter().find(|fault| fault.to_string() == name);
     }
 
     /// Tells that a step begins.

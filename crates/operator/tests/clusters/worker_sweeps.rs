@@ -45,8 +45,29 @@ enum Act {
     Roll(&'static str),
     /// Wants other pods while a job runs on this node for a few seconds.
     RollUnderJob(&'static str, &'static str),
+    /// Wants the pods of the beginning again while a job runs on this node for a few seconds.
+    RollBackUnderJob(&'static str),
     /// Deletes the set.
     Delete,
+    /// Deletes the set while a job runs on this node for a few seconds.
+    DeleteUnderJob(&'static str),
+}
+
+impl Act {
+    fn deletes(self) -> bool {
+        matches!(self, Self::Delete | Self::DeleteUnderJob(_))
+    }
+
+    /// The node that a job runs on meanwhile.
+    fn job(self) -> Option<&'static str> {
+        match self {
+            Self::ScaleUnderJob(_, node)
+            | Self::RollUnderJob(_, node)
+            | Self::RollBackUnderJob(node)
+            | Self::DeleteUnderJob(node) => Some(node),
+            Self::Make(_) | Self::Scale(_) | Self::Roll(_) | Self::Delete => None,
+        }
+    }
 }
 
 /// The life of a set.
@@ -54,14 +75,17 @@ struct Life {
     name: &'static str,
     config: Config,
     acts: Vec<Act>,
+    /// The first act with faults. Those before are the beginning of another life too.
+    faults_from: usize,
     /// Without it pods never start, and nobody has to be asked.
     has_slurm: bool,
     /// Machines that no run uses now.
     machines: Mutex<Vec<Arc<SlurmMachine>>>,
     /// What each run that is under way has, by its namespace.
     runs: Mutex<BTreeMap<String, Run>>,
-    /// How many writes to Slurm the longest run made.
+    /// How many writes to Slurm the longest run made, and how many of them before faults may be.
     slurm_writes: AtomicUsize,
+    slurm_writes_before: AtomicUsize,
     /// Its pods wait for nobody, so many as this are wanted in the end of each step.
     states: Vec<(i32, Option<&'static str>)>,
 }
@@ -75,18 +99,35 @@ struct Run {
 }
 
 impl Life {
-    fn new(name: &'static str, config: Config, acts: Vec<Act>, has_slurm: bool) -> Self {
+    fn new(
+        name: &'static str,
+        config: Config,
+        acts: Vec<Act>,
+        faults_from: usize,
+        has_slurm: bool,
+    ) -> Self {
         let (mut replicas, mut value, mut states) = (0, None, Vec::new());
         for act in &acts {
             match act {
                 Act::Make(count) | Act::Scale(count) | Act::ScaleUnderJob(count, _) => replicas = *count,
                 Act::Roll(text) | Act::RollUnderJob(text, _) => value = Some(*text),
-                Act::Delete => replicas = 0,
+                Act::RollBackUnderJob(_) => value = None,
+                Act::Delete | Act::DeleteUnderJob(_) => replicas = 0,
             }
             states.push((replicas, value));
         }
-        let (machines, runs, slurm_writes) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
-        Self { name, config, acts, has_slurm, machines, runs, slurm_writes, states }
+        Self {
+            name,
+            config,
+            acts,
+            faults_from,
+            has_slurm,
+            machines: Mutex::default(),
+            runs: Mutex::default(),
+            slurm_writes: AtomicUsize::default(),
+            slurm_writes_before: AtomicUsize::default(),
+            states,
+        }
     }
 
     /// A Slurm for a run on this namespace, as if nothing had been.
@@ -167,6 +208,10 @@ impl Scenario for Life {
         self.acts.len()
     }
 
+    fn faults_from(&self) -> usize {
+        self.faults_from
+    }
+
     fn patience(&self) -> Duration {
         Duration::from_secs(60)
     }
@@ -179,8 +224,10 @@ impl Scenario for Life {
         if !self.has_slurm {
             return Vec::new();
         }
+        let before = self.slurm_writes_before.load(Ordering::Relaxed);
         let writes = self.slurm_writes.load(Ordering::Relaxed);
-        slurm_faults::all(writes, self.acts.len()).iter().map(ToString::to_string).collect()
+        let faults = slurm_faults::all(before + 1..=writes, self.faults_from..self.acts.len());
+        faults.iter().map(ToString::to_string).collect()
     }
 
     fn arm(&self, namespace: &str, fault: &str) {
@@ -205,32 +252,30 @@ impl Scenario for Life {
     fn act<'a>(&'a self, client: &'a Client, namespace: &'a str, step: usize) -> Step<'a, ()> {
         async move {
             let slurm = self.runs.lock().get(namespace).map(|run| {
+                if step == self.faults_from {
+                    self.slurm_writes_before.fetch_max(run.faults.writes(), Ordering::Relaxed);
+                }
                 run.faults.step(step);
                 Arc::clone(&run.slurm)
             });
             let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
-            let roll = |text: &str| json!({ "spec": { "workerAnnotations": { "roll": text } } });
-            let job = |node: &str| match &slurm {
-                Some(slurm) => start_job(slurm, node, "sleep 3").map(|_| ()),
-                None => Ok(()),
-            };
+            let roll = |text: Option<&str>| json!({ "spec": { "workerAnnotations": { "roll": text } } });
+            if let (Some(slurm), Some(node)) = (slurm, self.acts[step].job()) {
+                // It looks at Slurm until the job runs; the other runs go on meanwhile.
+                tokio::task::spawn_blocking(move || start_job(&slurm, node, "sleep 3")).await??;
+            }
             match self.acts[step] {
                 Act::Make(replicas) => {
                     sets.create(&PostParams::default(), &node_set(SET, CLUSTER, replicas)?).await?;
                 }
-                Act::Scale(replicas) => {
+                Act::Scale(replicas) | Act::ScaleUnderJob(replicas, _) => {
                     change(client, namespace, json!({ "spec": { "replicas": replicas } })).await?;
                 }
-                Act::ScaleUnderJob(replicas, node) => {
-                    job(node)?;
-                    change(client, namespace, json!({ "spec": { "replicas": replicas } })).await?;
+                Act::Roll(text) | Act::RollUnderJob(text, _) => {
+                    change(client, namespace, roll(Some(text))).await?;
                 }
-                Act::Roll(text) => change(client, namespace, roll(text)).await?,
-                Act::RollUnderJob(text, node) => {
-                    job(node)?;
-                    change(client, namespace, roll(text)).await?;
-                }
-                Act::Delete => {
+                Act::RollBackUnderJob(_) => change(client, namespace, roll(None)).await?,
+                Act::Delete | Act::DeleteUnderJob(_) => {
                     sets.delete(SET, &DeleteParams::background()).await?;
                 }
             }
@@ -253,9 +298,9 @@ impl Scenario for Life {
             }
             let sets: Api<NodeSet> = Api::namespaced(client.clone(), namespace);
             let Some(set) = sets.get_opt(SET).await? else {
-                return Ok(matches!(self.acts[step], Act::Delete));
+                return Ok(self.acts[step].deletes());
             };
-            if matches!(self.acts[step], Act::Delete) {
+            if self.acts[step].deletes() {
                 return Ok(false);
             }
             let Some(status) = set.status else { return Ok(false) };
@@ -350,7 +395,7 @@ async fn sweep(life: Life, sample: usize) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn every_fault_in_the_life_of_workers_that_never_start_leads_to_the_same_end() -> Result<()> {
     let acts = vec![
         Act::Make(2),
@@ -361,18 +406,23 @@ async fn every_fault_in_the_life_of_workers_that_never_start_leads_to_the_same_e
         Act::Roll("one"),
         Act::Delete,
     ];
-    sweep(Life::new("workers-never-start", config().await?, acts, false), 8).await
+    sweep(Life::new("workers-never-start", config().await?, acts, 0, false), 8).await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_fault_costs_a_job_and_all_lead_to_the_same_end() -> Result<()> {
-    let acts = vec![
-        Act::Make(2),
-        Act::ScaleUnderJob(1, "w-1"),
-        Act::Scale(3),
-        Act::RollUnderJob("one", "w-1"),
-        Act::RollUnderJob("two", "w-0"),
-        Act::Delete,
-    ];
-    sweep(Life::new("workers-with-jobs", config().await?, acts, true), 4).await
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn no_fault_costs_a_job_of_workers_that_come_and_go() -> Result<()> {
+    let acts = vec![Act::Make(2), Act::ScaleUnderJob(1, "w-1"), Act::Scale(3)];
+    sweep(Life::new("workers-scale-under-jobs", config().await?, acts, 0, true), 2).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn no_fault_costs_a_job_of_workers_that_are_replaced() -> Result<()> {
+    let acts = vec![Act::Make(2), Act::RollUnderJob("one", "w-1"), Act::RollBackUnderJob("w-0")];
+    sweep(Life::new("workers-roll-under-jobs", config().await?, acts, 1, true), 2).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn no_fault_costs_a_job_of_workers_that_end() -> Result<()> {
+    let acts = vec![Act::Make(2), Act::DeleteUnderJob("w-1")];
+    sweep(Life::new("workers-end-under-jobs", config().await?, acts, 1, true), 2).await
 }
