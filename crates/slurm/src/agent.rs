@@ -89,6 +89,10 @@ pub mod path {
     pub const JAIL: &str = "/mnt/jail";
     /// Tells that the jail is complete: made last, in one step, by `populate-jail`.
     pub const JAIL_MARKER: &str = "/mnt/jail/.soperator-jail.json";
+    /// Tells that the jail is being filled, or was not filled to its end: made before anything else in it is changed.
+    pub const JAIL_JOURNAL: &str = "/mnt/jail/.soperator-jail.partial";
+    /// By any of these directories at its top a jail that another program has filled is known.
+    pub const JAIL_ROOT_LIKE: [&str; 3] = ["dev", "etc", "usr"];
     /// A snapshot that the jail is filled from: populate-jail.
     pub const JAIL_SNAPSHOT: &str = "/jail";
     /// What is mounted into the jail later.
@@ -136,6 +140,8 @@ pub mod env {
     pub const JAIL: &str = "SOPERATOR_JAIL";
     /// `1`: the jail is filled anew, also where it is complete: populate-jail.
     pub const OVERWRITE: &str = "OVERWRITE";
+    /// The uid of the Job, by which its pods know what an earlier one of them has done: populate-jail.
+    pub const POPULATE_JOB: &str = "POPULATE_JOB";
     /// Threads of slurmrestd.
     pub const REST_THREADS: &str = "SLURMRESTD_THREAD_COUNT";
     /// Connections of slurmrestd.
