@@ -12,8 +12,14 @@ const NOBODY: u32 = 65534;
 const USERS_GROUP: u32 = 100;
 /// No name is longer.
 const LONGEST_NAME: usize = 256;
-/// More are not taken: they are read again every few seconds.
-const MOST: usize = 200_000;
+/// More are not taken: whoever is root in the jail must not fill the memory of the daemons.
+const MOST: usize = 50_000;
+/// More lines that are not taken are counted only.
+const MOST_SKIPPED: usize = 50;
+/// Fields of a line of `/etc/passwd`.
+const USER_FIELDS: usize = 7;
+/// Fields of a line of `/etc/group`.
+const GROUP_FIELDS: usize = 4;
 
 /// The text of a file with users or groups.
 pub type Text = str;
@@ -61,6 +67,25 @@ pub enum Why {
     TooMany,
 }
 
+/// The lines of the jail that are not taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The first of them.
+    pub first: Vec<Skipped>,
+    /// How many there are besides.
+    pub more: usize,
+}
+
+impl LeftOut {
+    fn add(&mut self, skipped: impl FnOnce() -> Skipped) {
+        if self.first.len() < MOST_SKIPPED {
+            self.first.push(skipped());
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the jail's {} {} is not taken: ", self.what, self.name)?;
@@ -84,11 +109,11 @@ impl fmt::Display for Skipped {
 }
 
 /// The files of the image with the people of the jail after them, and what was left out.
-pub fn merge(image: &Files, jail: &Files) -> (Files, Vec<Skipped>) {
-    let mut skipped = Vec::new();
-    let (users, names) = users(&image.passwd, &jail.passwd, &mut skipped);
-    let groups = groups(&image.group, &jail.group, &names, &mut skipped);
-    (Files { passwd: after(&image.passwd, &users), group: after(&image.group, &groups) }, skipped)
+pub fn merge(image: &Files, jail: &Files) -> (Files, LeftOut) {
+    let mut left_out = LeftOut::default();
+    let (users, names) = users(&image.passwd, &jail.passwd, &mut left_out);
+    let groups = groups(&image.group, &jail.group, &names, &mut left_out);
+    (Files { passwd: after(&image.passwd, &users), group: after(&image.group, &groups) }, left_out)
 }
 
 /// The image's own text, unchanged, and more lines.
@@ -144,18 +169,18 @@ impl Taken {
     }
 }
 
-fn users(image: &Text, jail: &Text, skipped: &mut Vec<Skipped>) -> (Vec<String>, BTreeSet<String>) {
+fn users(image: &Text, jail: &Text, left_out: &mut LeftOut) -> (Vec<String>, BTreeSet<String>) {
     let mut taken = Taken::of(image);
     let (mut lines, mut names) = (Vec::new(), BTreeSet::new());
     for line in content(jail) {
-        let fields: Vec<&str> = line.split(':').collect();
+        let fields = fields(line, USER_FIELDS);
         let made = user(&fields).and_then(|(id, line)| {
             let name = fields.first().copied().unwrap_or_default();
             taken.take(name, id)?;
             names.insert(name.to_owned());
             Ok(line)
         });
-        note(made, "user", &fields, &mut lines, skipped);
+        note(made, "user", &fields, &mut lines, left_out);
     }
     (lines, names)
 }
@@ -182,16 +207,16 @@ fn user(fields: &[&str]) -> Result<(u32, String), Why> {
     Ok((uid, format!("{name}:*:{uid}:{gid}:{comment}:{home}:{shell}")))
 }
 
-fn groups(image: &Text, jail: &Text, users: &BTreeSet<String>, skipped: &mut Vec<Skipped>) -> Vec<String> {
+fn groups(image: &Text, jail: &Text, users: &BTreeSet<String>, left_out: &mut LeftOut) -> Vec<String> {
     let mut taken = Taken::of(image);
     let mut lines = Vec::new();
     for line in content(jail) {
-        let fields: Vec<&str> = line.split(':').collect();
+        let fields = fields(line, GROUP_FIELDS);
         let made = group(&fields, users).and_then(|(id, line)| {
             taken.take(fields.first().copied().unwrap_or_default(), id)?;
             Ok(line)
         });
-        note(made, "group", &fields, &mut lines, skipped);
+        note(made, "group", &fields, &mut lines, left_out);
     }
     lines
 }
@@ -205,7 +230,10 @@ fn group(fields: &[&str], users: &BTreeSet<String>) -> Result<(u32, String), Why
     if !is_for_people(gid) {
         return Err(Why::Id(gid));
     }
-    let members: Vec<&str> = members.split(',').map(str::trim).filter(|name| users.contains(*name)).collect();
+    // Each once, however often the line has it.
+    let mut seen = BTreeSet::new();
+    let members = members.split(',').map(str::trim);
+    let members: Vec<&str> = members.filter(|name| users.contains(*name) && seen.insert(*name)).collect();
     Ok((gid, format!("{name}:*:{gid}:{}", members.join(","))))
 }
 
@@ -214,19 +242,24 @@ fn note(
     what: &'static str,
     fields: &[&str],
     lines: &mut Vec<String>,
-    skipped: &mut Vec<Skipped>,
+    left_out: &mut LeftOut,
 ) {
     match made {
         Ok(line) => lines.push(line),
         Err(Why::Known) => {}
         // Each system has its own of those, and nobody misses them. Another root is no such thing.
         Err(Why::Id(id)) if (id < FIRST && (id != 0 || fields.first() == Some(&"root"))) || id == NOBODY => {}
-        Err(why) => {
+        Err(why) => left_out.add(|| {
             let name = fields.first().copied().unwrap_or_default();
-            let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
-            skipped.push(Skipped { name, what, why });
-        }
+            let name = name.chars().filter(|c| !c.is_control()).take(64).collect();
+            Skipped { name, what, why }
+        }),
     }
+}
+
+/// The fields of a line, and one more that tells that there are too many.
+fn fields(line: &str, wanted: usize) -> Vec<&str> {
+    line.splitn(wanted + 1, ':').collect()
 }
 
 /// Lines with something in them.
@@ -276,7 +309,8 @@ mod tests {
             let rest = text.strip_prefix(image).expect("the image's own lines stay first and unchanged");
             rest.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
         };
-        (added(&files.passwd, PASSWD), added(&files.group, GROUP), skipped)
+        assert_eq!(skipped.more, 0);
+        (added(&files.passwd, PASSWD), added(&files.group, GROUP), skipped.first)
     }
 
     fn users(passwd: &str) -> Vec<String> {
@@ -385,7 +419,7 @@ mod tests {
     fn a_merge_of_nothing_changes_nothing_but_the_last_line_end() {
         let (files, skipped) = merge(&image(), &Files::default());
         assert_eq!(files, Files { passwd: format!("{PASSWD}\n"), group: GROUP.into() });
-        assert_eq!(skipped, []);
+        assert_eq!(skipped, LeftOut::default());
     }
 
     #[test]
@@ -408,5 +442,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_file_of_the_jail_makes_much_of_little() {
+        let of = |passwd: &str, group: &str| {
+            merge(&image(), &Files { passwd: passwd.to_owned(), group: group.to_owned() })
+        };
+        // Lines that are all bad, all good, one that has nothing but ends of fields, and one that names somebody for ever.
+        let (_, left_out) = of(&"x\n".repeat(1 << 20), &"y\n".repeat(1 << 20));
+        assert_eq!((left_out.first.len(), left_out.more), (50, (2 << 20) - 50));
+        let many: Vec<String> = (0..MOST + 100).map(|i| format!("u{i}:x:{}:1000::/:", 70_000 + i)).collect();
+        let (files, left_out) = of(&many.join("\n"), "");
+        assert_eq!(files.passwd.lines().count(), MOST);
+        assert_eq!(left_out.first[0].why, Why::TooMany);
+        assert_eq!(fields(&":".repeat(4 << 20), USER_FIELDS).len(), USER_FIELDS + 1);
+        assert_eq!(of(&":".repeat(4 << 20), &":".repeat(4 << 20)).1.first.len(), 2);
+        let group = format!("lab:x:2000:{}", "alice,".repeat(1 << 19));
+        let (files, _) = of("alice:x:1001:1001::/:/bin/sh", &group);
+        assert!(files.group.ends_with("\nlab:*:2000:alice\n"), "{} bytes", files.group.len());
     }
 }

@@ -1,7 +1,6 @@
 //! Keeps `/etc/passwd` and `/etc/group` of this container up to date with the jail's. Network file systems tell nobody when a
 //! file changes, so it is looked at.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use slurm::agent::path;
 
-use super::identities::{Files, Skipped, merge};
+use super::identities::{Files, LeftOut, merge};
 use super::root::Root;
 use crate::agent::Agent;
 use crate::files;
@@ -23,10 +22,8 @@ const PASSWD: &str = "passwd";
 const GROUP: &str = "group";
 /// What the image had: beside the files, so that it lives as long as they do.
 const ORIGINAL: &str = ".soperator-image";
-/// No file of users is larger.
-const LONGEST: u64 = 32 << 20;
-/// More lines about who is left out are not said.
-const MOST_SAID: usize = 50;
+/// No longer file of users is read.
+const LONGEST: u64 = 4 << 20;
 
 /// What was seen last.
 #[derive(Debug, Default)]
@@ -38,7 +35,7 @@ pub struct Users {
 struct State {
     image: Option<Files>,
     seen: Option<Files>,
-    said: BTreeSet<Skipped>,
+    said: LeftOut,
 }
 
 /// Looks at the jail's users now and then, for ever.
@@ -76,19 +73,18 @@ impl Users {
             Some(image) => image.clone(),
             None => read_image(etc, owner)?,
         };
-        let (merged, skipped) = merge(&image, &jail);
+        let (merged, left_out) = merge(&image, &jail);
         for (name, text) in [(PASSWD, &merged.passwd), (GROUP, &merged.group)] {
             let file = etc.join(name);
             if fs::read(&file).ok().as_deref() != Some(text.as_bytes()) {
                 files::write(&file, text.as_bytes(), owner, 0o644)?;
             }
         }
-        let fresh: Vec<&Skipped> = skipped.iter().filter(|skipped| !state.said.contains(skipped)).collect();
-        for skipped in fresh.iter().take(MOST_SAID) {
+        for skipped in left_out.first.iter().filter(|skipped| !state.said.first.contains(skipped)) {
             say(&skipped.to_string());
         }
-        if fresh.len() > MOST_SAID {
-            say(&format!("{} more users and groups of the jail are not taken", fresh.len() - MOST_SAID));
+        if left_out.more > 0 && left_out.more != state.said.more {
+            say(&format!("{} more users and groups of the jail are not taken", left_out.more));
         }
         let count = |text: &str, before: &str| text.lines().count().saturating_sub(before.lines().count());
         say(&format!(
@@ -96,7 +92,7 @@ impl Users {
             count(&merged.passwd, &image.passwd),
             count(&merged.group, &image.group)
         ));
-        state.said = skipped.into_iter().collect();
+        state.said = left_out;
         state.image = Some(image);
         state.seen = Some(jail);
         Ok(())
@@ -202,5 +198,21 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();
         let (outcome, _) = world.update(&users);
         assert!(outcome.unwrap_err().contains("jail/etc/passwd"), "it points at itself inside the jail");
+    }
+
+    #[test]
+    fn a_hostile_file_of_users_costs_neither_memory_nor_a_long_log() {
+        let (world, users) = (World::new(), Users::default());
+        world.jail(PASSWD, &"x\n".repeat(1 << 21));
+        let (outcome, said) = world.update(&users);
+        outcome.unwrap();
+        assert_eq!(said.len(), 52, "50 lines, how many more, and how many are known");
+        assert!(said[50].starts_with("2097102 more users"), "{}", said[50]);
+        let state = users.state.lock().unwrap();
+        assert_eq!(state.said.first.len(), 50);
+        drop(state);
+        world.jail(PASSWD, &"x".repeat((4 << 20) + 1));
+        let (outcome, _) = world.update(&users);
+        assert!(outcome.unwrap_err().contains("longer than"), "it is not read");
     }
 }
