@@ -86,6 +86,31 @@ pub unsafe extern "C" fn slurm_spank_task_init(
     })
 }
 
+/// Runs in slurmstepd when a task has ended, and before the processes that are left of the step are ended, too.
+///
+/// # Safety
+///
+/// Slurm calls it, with what it passes to every hook.
+// SAFETY: Slurm looks it up under this name, and no other symbol of the plugin has it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slurm_spank_task_exit(
+    raw: *mut c_void,
+    _count: c_int,
+    _words: *const *const c_char,
+) -> c_int {
+    hook::guarded(NAME, || {
+        // SAFETY: it is the argument of this hook, and is not kept.
+        let handle = unsafe { Handle::new(raw) };
+        task(&handle, String::new())?.finish();
+        Ok::<(), String>(())
+    })
+}
+
+fn task(handle: &Handle, node: String) -> Result<Task, String> {
+    let number = |number: Result<u32, handle::CallError>| number.map_err(|error| error.to_string());
+    Ok(Task { node, job: number(handle.job())?, step: number(handle.step())?, task: number(handle.task())? })
+}
+
 fn collect(handle: &Handle, arguments: &[String]) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let mut settings = Settings::from_arguments(arguments).map_err(|error| told(&error))?;
@@ -103,13 +128,7 @@ fn collect(handle: &Handle, arguments: &[String]) -> Result<(), String> {
     let variable = |name| handle.variable(name).map_err(|error| told(&error));
     let asked = variable(NCCL_DEBUG)?.is_some();
     let users_file = variable(NCCL_DEBUG_FILE)?.filter(|file| !file.is_empty());
-    let number = |number: Result<u32, handle::CallError>| number.map_err(|error| told(&error));
-    let task = Task {
-        node: variable(c"SLURMD_NODENAME")?.unwrap_or_else(|| "node".into()),
-        job: number(handle.job())?,
-        step: number(handle.step())?,
-        task: number(handle.task())?,
-    };
+    let task = task(handle, variable(c"SLURMD_NODENAME")?.unwrap_or_else(|| "node".into()))?;
     let plan = Plan::new(&settings, &task, users_file.as_deref(), asked);
     plan.carry_out().map_err(|error| told(&error))?;
     handle.set_variable(NCCL_DEBUG, Some(settings.log_level.as_str())).map_err(|error| told(&error))?;

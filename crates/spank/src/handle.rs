@@ -4,22 +4,10 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 
-/// A text that a call of C gets: an option's name and description.
-type Text = *const c_char;
-
-/// An option of `srun`, `sbatch` and `salloc`, as C has it.
-#[repr(C)]
-struct RawOption {
-    name: Text,
-    arginfo: Text,
-    usage: Text,
-    has_arg: c_int,
-    val: c_int,
-    callback: Option<OptionCallback>,
-}
-
-/// What Slurm calls with the value of an option: the option's number, the value, and whether this is slurmstepd.
-pub type OptionCallback = unsafe extern "C" fn(c_int, *const c_char, c_int) -> c_int;
+use crate::abi::{
+    ESPANK_ENV_NOEXIST, ESPANK_NOSPACE, OptionCallback, RawOption, S_CTX_REMOTE, S_JOB_ID, S_JOB_STEPID,
+    S_TASK_GLOBAL_ID,
+};
 
 // SAFETY: the declarations are those of slurm/spank.h. The plugin is only ever loaded by programs that have these symbols.
 unsafe extern "C" {
@@ -36,15 +24,6 @@ unsafe extern "C" {
     fn spank_option_register(handle: *mut c_void, option: *mut RawOption) -> c_int;
     fn slurm_error(format: *const c_char, ...);
 }
-
-const S_JOB_ID: c_int = 2;
-const S_JOB_STEPID: c_int = 3;
-const S_TASK_GLOBAL_ID: c_int = 12;
-const S_CTX_REMOTE: c_int = 2;
-/// The variable is not there.
-const ESPANK_ENV_NOEXIST: c_int = 3004;
-/// The buffer is too small.
-const ESPANK_NOSPACE: c_int = 3005;
 
 /// The longest value of a variable that is read.
 const LONGEST_VALUE: usize = 64 << 10;

@@ -8,8 +8,9 @@ use crate::handle;
 
 /// What a hook returns when all is well.
 pub const SUCCESS: c_int = 0;
-/// What a hook returns when its step must not go on (`ESPANK_ERROR`).
-pub const ERROR: c_int = 3000;
+/// What a hook returns when its step must not go on. It is negative, because up to Slurm 24.11 slurmstepd and `srun` take any other
+/// number, `ESPANK_ERROR` too, for success. Only a `required` plugin stops a step.
+pub const ERROR: c_int = -1;
 
 /// Runs what a hook does. An error is logged with the name of the plugin; so is a panic, which must not reach Slurm.
 pub fn guarded<E: Display>(plugin: &str, hook: impl FnOnce() -> Result<(), E>) -> c_int {

@@ -3,6 +3,7 @@
 //! Slurm loads plugins into `srun`, `sbatch`, `salloc`, slurmd and slurmstepd, and calls their hooks there. A panic must never
 //! get out of a hook: the caller is written in C ([`hook::guarded`]).
 
+pub mod abi;
 pub mod handle;
 pub mod hook;
 pub mod jail;

@@ -12,3 +12,4 @@ mod conf_written;
 mod lifecycle;
 mod machine;
 mod scripts;
+mod spank;

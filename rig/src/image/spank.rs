@@ -29,6 +29,7 @@ const SOURCES: &[(&str, &str)] = sources!(
     "Cargo.toml",
     "plugins/chroot.rs",
     "plugins/nccl_debug.rs",
+    "src/abi.rs",
     "src/handle.rs",
     "src/hook.rs",
     "src/jail.rs",

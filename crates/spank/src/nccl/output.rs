@@ -6,14 +6,19 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::Settings;
 
-/// Copies a pipe ($1) to files, and to its own output; then nobody needs the pipe any more.
-const COPY: &str = "pipe=$1; shift; tee -a -- \"$@\" <\"$pipe\"; rm -f -- \"$pipe\"";
+/// Copies its input, which is a pipe ($1), to files, and to its own output; then nobody needs the pipe any more.
+const COPY: &str = "pipe=$1; shift; tee -a -- \"$@\"; rm -f -- \"$pipe\"";
+/// How long the end of a task waits for the last lines. It is reached only if something that the task has started lives on.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A task of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,19 @@ pub struct Task {
     pub step: u32,
     /// The task.
     pub task: u32,
+}
+
+impl Task {
+    /// The pipe to which it writes, where its logs go to several places.
+    fn pipe(&self) -> PathBuf {
+        PathBuf::from(format!("/tmp/.nccld-{}.{}.{}", self.job, step_name(self.step), self.task))
+    }
+
+    /// Waits until the last lines of a task that has ended are where they belong. Soon afterwards slurmstepd may end all processes of the
+    /// step, and that which copies is one of them.
+    pub fn finish(&self) {
+        wait_until_gone(&self.pipe(), PATIENCE);
+    }
 }
 
 /// Where the logs of a task go.
@@ -65,12 +83,7 @@ impl Plan {
             (None, None, false) => Self::File("/dev/null".into()),
             (None, Some(file), false) => Self::File(file.to_owned()),
             (own, users_file, output) => Self::Pipe {
-                pipe: PathBuf::from(format!(
-                    "/tmp/.nccld-{}.{}.{}",
-                    task.job,
-                    step_name(task.step),
-                    task.task
-                )),
+                pipe: task.pipe(),
                 // Tasks of one node write to one file, which only works for whoever appends.
                 files: own.into_iter().chain(users_file.map(PathBuf::from)).collect(),
                 output,
@@ -100,12 +113,14 @@ impl Plan {
         }
         let _ = fs::remove_file(pipe);
         mkfifo(pipe, Mode::from_bits_truncate(0o600))?;
-        // The task itself keeps the pipe open. So whoever copies neither waits for a program that never logs, nor ends before the last
-        // process of the task has: it sees the end of the pipe then. Nobody blocks, because this end both reads and writes.
-        let kept =
-            OpenOptions::new().read(true).write(true).custom_flags(nix::libc::O_NONBLOCK).open(pipe)?;
+        // Each end finds the other one open, so nobody waits. Whoever copies has the only end for reading: if it dies, a write of the task
+        // fails and does not wait for ever.
+        let from = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(pipe)?;
+        // The task itself keeps the pipe open. So whoever copies does not end before the last process of the task has.
+        let kept = OpenOptions::new().write(true).open(pipe)?;
+        fcntl(&from, FcntlArg::F_SETFL(OFlag::empty()))?;
         let mut copy = Command::new("/bin/sh");
-        copy.args(["-c", COPY, "sh"]).arg(pipe).args(files).stdin(Stdio::null()).stderr(Stdio::null());
+        copy.args(["-c", COPY, "sh"]).arg(pipe).args(files).stdin(from).stderr(Stdio::null());
         if !output {
             copy.stdout(Stdio::null());
         }
@@ -115,9 +130,15 @@ impl Plan {
     }
 }
 
+fn wait_until_gone(pipe: &Path, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    while pipe.symlink_metadata().is_ok() && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Lets the file stay open in the program that the task becomes.
 fn keep_open(file: File) -> io::Result<()> {
-    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
     fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()))?;
     std::mem::forget(file);
     Ok(())
@@ -144,9 +165,6 @@ fn step_name(step: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     fn task() -> Task {
@@ -177,30 +195,52 @@ mod tests {
         assert_eq!(files.len(), 2, "the user's file and ours");
     }
 
+    /// Runs a shell script in place of a task; $1 is the pipe. The end that a task keeps open would stay open in this process.
+    fn run(plan: &Plan, script: &str) -> std::process::Output {
+        let Plan::Pipe { pipe, .. } = plan else { panic!("{plan:?}") };
+        let mut child = Command::new("/bin/sh");
+        child.args(["-c", script, "sh"]).arg(pipe).stderr(Stdio::null());
+        let plan = plan.clone();
+        #[allow(unsafe_code, reason = "the closure of a test between fork and exec")]
+        // SAFETY: nothing else of this process is used in the child.
+        unsafe {
+            child.pre_exec(move || plan.carry_out());
+        }
+        child.output().unwrap()
+    }
+
     #[test]
     fn what_is_written_to_the_pipe_comes_to_all_files_and_the_pipe_goes() {
         let folder = tempfile::tempdir().unwrap();
         let (one, two, pipe) =
             (folder.path().join("a/b/one"), folder.path().join("two"), folder.path().join("pipe"));
         let plan = Plan::Pipe { pipe: pipe.clone(), files: vec![one.clone(), two.clone()], output: false };
-        // The end that a task keeps open would stay open in this process: a child stands for the task.
-        let mut child = Command::new("/bin/sh");
-        child.args(["-c", "printf 'hello' >\"$1\"", "sh"]).arg(&pipe);
-        let plan_of_child = plan.clone();
-        #[allow(unsafe_code, reason = "the closure of a test between fork and exec")]
-        // SAFETY: nothing else of this process is used in the child.
-        unsafe {
-            child.pre_exec(move || plan_of_child.carry_out());
-        }
-        assert!(child.status().unwrap().success());
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while pipe.exists() {
-            assert!(Instant::now() < deadline, "the pipe is still there");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        assert!(run(&plan, "seq 10000 >\"$1\"").status.success());
+        wait_until_gone(&pipe, Duration::from_secs(20));
+        assert!(!pipe.exists());
         for file in [one, two] {
-            assert_eq!(fs::read_to_string(file).unwrap(), "hello");
+            assert_eq!(fs::read_to_string(file).unwrap().lines().count(), 10_000);
         }
-        io::stdout().flush().unwrap();
+    }
+
+    #[test]
+    fn a_task_goes_on_when_nobody_copies_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+        let plan = Plan::Pipe { pipe: pipe.clone(), files: vec![file], output: false };
+        // More than a pipe holds.
+        let script = "exec 3>\"$1\"; for child in $(cat /proc/$$/task/$$/children); do kill -9 -- -$child; done; \
+                      head -c 300000 /dev/zero >&3; echo goes on";
+        assert_eq!(run(&plan, script).stdout, b"goes on\n");
+    }
+
+    #[test]
+    fn the_end_of_a_task_does_not_wait_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = Instant::now();
+        wait_until_gone(folder.path(), Duration::from_millis(50));
+        assert!(start.elapsed() >= Duration::from_millis(50));
+        wait_until_gone(&folder.path().join("none"), Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(60));
     }
 }
