@@ -6,6 +6,7 @@ mod enroot;
 mod gpu;
 mod identities;
 mod mounts;
+pub mod ready;
 mod root;
 mod slurm_client;
 pub mod users;
@@ -68,14 +69,14 @@ impl Jail {
             return Ok(jail);
         }
         agent.wait_for(|| {
-            let marker = Path::new(path::JAIL_MARKER);
-            match marker.symlink_metadata() {
-                Ok(_) => Ok(()),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!(
+            let jail = Path::new(path::JAIL);
+            match ready::is_ready(jail) {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(format!(
                     "the jail is not complete yet: {} is not there; see the Job populate-jail",
-                    marker.display()
+                    path::JAIL_MARKER
                 )),
-                Err(error) => Err(format!("the jail: cannot look at {}: {error}", marker.display())),
+                Err(error) => Err(format!("the jail: cannot look at {}: {error}", jail.display())),
             }
         })?;
         let entered = agent.wait_for(|| jail.mount(agent, pod));

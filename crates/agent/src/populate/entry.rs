@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlag
 use rustix::io::Errno;
 
 use super::failure::{Failure, of_file};
+use super::remove::make_way;
 use super::source::{Entry, Facts, Kind};
 
 /// What is being written in the place of something else. It may be left over from a process that was killed.
@@ -285,45 +286,6 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Removes a directory that is where the source has something else: an empty one, or any if that is asked for.
-pub fn make_way(to: &OwnedFd, name: &CStr, path: &Path, replace: bool) -> Result<(), Failure> {
-    if replace {
-        return remove(to, name, path);
-    }
-    match rustix::fs::unlinkat(to, name, AtFlags::REMOVEDIR) {
-        Ok(()) => Ok(()),
-        Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Failure::Person(format!(
-            "{} is a directory with something in it, where the jail has a file: move it away, or set populateJail.overwrite, then \
-             delete this Job",
-            path.display()
-        ))),
-        Err(error) => Err(of_file("remove", path, error)),
-    }
-}
-
-/// Removes whatever has this name, with all that is in it, but nothing of another volume.
-pub fn remove(from: &OwnedFd, name: &CStr, path: &Path) -> Result<(), Failure> {
-    let failed = |error: Errno| of_file("remove", path, error);
-    match rustix::fs::unlinkat(from, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(failed(error)),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let directory = rustix::fs::openat(from, name, flags, Mode::empty()).map_err(failed)?;
-    let device = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| stat.st_dev).map_err(failed);
-    if device(from)? != device(&directory)? {
-        return Err(Failure::Person(format!(
-            "{} is another volume: it is not removed. Unmount it, then delete this Job",
-            path.display()
-        )));
-    }
-    for inner in names_in(&directory, path)? {
-        remove(&directory, &inner, &path.join(inner.to_string_lossy().as_ref()))?;
-    }
-    rustix::fs::unlinkat(from, name, AtFlags::REMOVEDIR).map_err(failed)
-}
-
 /// The names in a directory.
 pub fn names_in(directory: &OwnedFd, path: &Path) -> Result<Vec<CString>, Failure> {
     let failed = |error: Errno| of_file("read", path, error);
@@ -337,8 +299,31 @@ pub fn names_in(directory: &OwnedFd, path: &Path) -> Result<Vec<CString>, Failur
     Ok(names)
 }
 
-/// Whether what is there has everything but the content of the entry, which was checked when it was written.
-pub fn differs(facts: &Facts, there: &Stat) -> Option<String> {
+/// In what an entry of the jail is not as in the source: kind, owner, mode, size, time, and where a link leads. The content of
+/// files is not read again.
+pub fn wrong_with(
+    from: &OwnedFd,
+    entry: &Entry,
+    to: &OwnedFd,
+    path: &Path,
+) -> Result<Option<String>, Failure> {
+    let failed = |error: Errno| of_file("check", path, error);
+    let there = match rustix::fs::statat(to, &entry.name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(there) => there,
+        Err(Errno::NOENT) => return Ok(Some("it is not there".into())),
+        Err(error) => return Err(failed(error)),
+    };
+    let wrong = differs(&entry.facts, &there);
+    if wrong.is_some() || entry.facts.kind != Kind::Link {
+        return Ok(wrong);
+    }
+    let target = |of: &OwnedFd| rustix::fs::readlinkat(of, &entry.name, Vec::new()).map_err(failed);
+    let (wanted, found) = (target(from)?, target(to)?);
+    Ok((wanted != found).then(|| format!("it leads to {found:?} and should to {wanted:?}")))
+}
+
+/// In what the facts differ.
+fn differs(facts: &Facts, there: &Stat) -> Option<String> {
     let Some(found) = Facts::of(there) else { return Some("it is a device or a socket".into()) };
     let differs = |what: &str, wanted: String, found: String| {
         (wanted != found).then(|| format!("its {what} is {found} and should be {wanted}"))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::entry::{Maker, Rules, differs};
+use super::entry::{Maker, Rules, wrong_with};
 use super::failure::{Failure, of_file};
 use super::pool::{Batch, Done, Pool};
 use super::source::{Entry, Kind, Source, Visit};
@@ -202,12 +202,9 @@ impl Visit for Filling<'_> {
             }
             self.firsts.insert(entry.facts.id, path.to_owned());
         }
-        if done_before {
-            let there = rustix::fs::statat(&**place, &entry.name, AtFlags::SYMLINK_NOFOLLOW);
-            if there.is_ok_and(|there| differs(&entry.facts, &there).is_none()) {
-                self.done.count(entry);
-                return Ok(());
-            }
+        if done_before && wrong_with(source, entry, place, &self.top.path().join(path))?.is_none() {
+            self.done.count(entry);
+            return Ok(());
         }
         let batch = self.batch.get_or_insert_with(|| Batch {
             from: Arc::clone(source),

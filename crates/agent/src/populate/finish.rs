@@ -1,5 +1,5 @@
-//! The third way through the source: everything is looked at once more, what does not belong is removed, and directories get
-//! their attributes, which making files in them would have changed.
+//! The third way through the source: the facts of everything are looked at once more (not the content of files), what does not
+//! belong is removed, and directories get their attributes, which making files in them would have changed.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Uid};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, Uid};
 
-use super::entry::{Maker, Rules, TEMPORARY, differs, names_in, remove};
+use super::entry::{Maker, Rules, TEMPORARY, names_in, wrong_with};
 use super::failure::{Failure, of_file};
+use super::remove::remove;
 use super::source::{Entry, Source, Visit};
 use super::state::{Top, is_kept};
 
@@ -71,16 +71,11 @@ impl Visit for Finishing<'_> {
     fn entry(
         &mut self,
         place: &OwnedFd,
-        _source: &Arc<OwnedFd>,
+        source: &Arc<OwnedFd>,
         path: &Path,
         entry: &Entry,
     ) -> Result<(), Failure> {
-        let wrong = match rustix::fs::statat(place, &entry.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => differs(&entry.facts, &there),
-            Err(Errno::NOENT) => Some("it is not there".into()),
-            Err(error) => return Err(of_file("check", self.top.path().join(path), error)),
-        };
-        match wrong {
+        match wrong_with(source, entry, place, &self.top.path().join(path))? {
             None => Ok(()),
             Some(wrong) => Err(Failure::Again(format!(
                 "{} is not as it was written: {wrong}. Does something else write to the jail, or does its volume not keep owners and \

@@ -5,7 +5,9 @@ mod entry;
 mod failure;
 mod fill;
 mod finish;
+mod from;
 mod pool;
+mod remove;
 mod restic;
 mod root_key;
 mod source;
@@ -13,6 +15,7 @@ mod state;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod wish;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -22,16 +25,18 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
-use slurm::agent::{command, env, path};
+use slurm::agent::{command, path};
 
 use self::entry::Rules;
 use self::failure::Failure;
 use self::fill::{PACE, Pace};
+use self::from::From;
 use self::pool::Done;
 use self::restic::Restic;
 use self::source::Source;
-use self::state::{Journal, Marker, State, Top};
+use self::state::{Journal, Marker, Top};
 use self::survey::Survey;
+use self::wish::{Act, Wish};
 use crate::mountinfo;
 use crate::output::say;
 
@@ -44,10 +49,9 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Fills the jail of this container.
 pub fn run() -> ExitCode {
     end_when_told();
-    let overwrite = std::env::var(env::OVERWRITE).as_deref() == Ok("1");
     let jail = Path::new(path::JAIL);
     let outcome = if mountinfo::is_mount_point(jail) {
-        populate(jail, overwrite)
+        populate(jail, &Wish::of_this_container())
     } else {
         Err(Failure::Person(format!("no volume is mounted at {}: give the Job's pod one", jail.display())))
     };
@@ -80,37 +84,17 @@ fn end_when_told() {
     });
 }
 
-/// What the jail is filled from.
-enum From {
-    Directory(Source),
-    Restic(Restic),
-}
-
-impl From {
-    /// The snapshot if there is one, else the archive of the original's image, else this container itself.
-    fn find() -> Self {
-        let snapshot = Path::new(path::JAIL_SNAPSHOT);
-        if ["etc", "usr"].iter().any(|directory| snapshot.join(directory).is_dir()) {
-            return From::Directory(Source::new(snapshot));
-        }
-        match Restic::find() {
-            Some(restic) => From::Restic(restic),
-            None => From::Directory(Source::new(Path::new("/"))),
-        }
-    }
-}
-
-fn populate(jail: &Path, overwrite: bool) -> Result<String, Failure> {
+fn populate(jail: &Path, wish: &Wish) -> Result<String, Failure> {
     let top = Top::open(jail)?;
     // Without the lock: a complete jail may be on a volume that cannot be written, and others' files get no file of ours
     // beside them.
-    match top.state()? {
-        State::Complete if !overwrite => return complete(&top),
-        State::Foreign(what) if !overwrite => return Err(foreign(&top, &what)),
+    match wish.act(top.state()?) {
+        Act::Nothing => return Ok(complete(&top)),
+        Act::Foreign(what) => return Err(foreign(&top, &what)),
         _ => {}
     }
     let lock = top.lock()?;
-    let outcome = work(&top, overwrite, From::find, PACE, &Rules::default());
+    let outcome = work(&top, wish, From::find, PACE, &Rules::default());
     let unlocked = top.unlock(lock);
     outcome.and_then(|words| unlocked.map(|()| words))
 }
@@ -123,44 +107,55 @@ fn foreign(top: &Top, what: &str) -> Failure {
     ))
 }
 
-fn complete(top: &Top) -> Result<String, Failure> {
-    Ok(format!("{} is complete already", top.path().display()))
+fn withdrawn(top: &Top) -> Failure {
+    Failure::Person(format!(
+        "what {} held was being replaced, which was not ended and is not wished any more: nothing was changed now. Some of it is gone \
+         already. Set populateJail.overwrite again to have the rest replaced; or move {} away to have the jail taken as it is, half \
+         of it old and half new; then delete this Job",
+        top.path().display(),
+        path::JAIL_JOURNAL
+    ))
+}
+
+fn complete(top: &Top) -> String {
+    format!("{} is complete already", top.path().display())
 }
 
 fn work(
     top: &Top,
-    overwrite: bool,
-    from: impl FnOnce() -> From,
+    wish: &Wish,
+    from: impl FnOnce() -> Result<From, Failure>,
     pace: Pace,
     rules: &Rules,
 ) -> Result<String, Failure> {
-    let state = top.state()?;
-    let journal = match (state, overwrite) {
-        (State::Complete, _) if top.has_journal()? => {
-            // It was killed after its very last step but one.
+    let (journal, overwrites) = match wish.act(top.state()?) {
+        Act::Nothing => {
+            // It was killed after its very last step but one, or after the very first of an overwrite.
             top.forget_journal()?;
-            return complete(top);
+            return Ok(complete(top));
         }
-        (State::Complete, false) => return complete(top),
-        (State::RootLike, false) => {
+        Act::Adopt => {
             finish::make_top(top, rules)?;
-            top.set_marker(&Marker::new("adopted".into(), 0, 0))?;
+            top.set_marker(&Marker::new(&wish.job, "adopted".into(), 0, 0))?;
             return Ok(format!(
                 "{} holds a root file system already: it stays as it is",
                 top.path().display()
             ));
         }
-        (State::Foreign(what), false) => return Err(foreign(top, &what)),
-        (State::HalfDone(journal), false) => Some(journal),
-        (State::HalfDone(journal), true) => Some(Journal { replace: true, ..journal }),
-        (State::Empty, _) => None,
-        (State::Complete | State::RootLike | State::Foreign(_), true) => {
-            // First: whoever starts now waits for it.
-            top.forget_marker()?;
-            Some(Journal::new("", true))
-        }
+        Act::Foreign(what) => return Err(foreign(top, &what)),
+        Act::Withdrawn => return Err(withdrawn(top)),
+        Act::Fill(journal) => (journal, false),
+        Act::Overwrite(journal) => (journal, true),
     };
-    match from() {
+    let from = from()?;
+    if overwrites {
+        // The journal first: a volume without either would be taken for a jail of the original.
+        rules.step()?;
+        top.set_journal(&journal)?;
+        rules.step()?;
+        top.forget_marker()?;
+    }
+    match from {
         From::Directory(source) => from_directory(top, &source, journal, pace, rules),
         From::Restic(restic) => from_restic(top, &restic, journal, rules),
     }
@@ -170,14 +165,15 @@ fn work(
 fn from_directory(
     top: &Top,
     source: &Source,
-    journal: Option<Journal>,
+    journal: Journal,
     pace: Pace,
     rules: &Rules,
 ) -> Result<String, Failure> {
     let begun = Instant::now();
     say(NAME, &format!("looking at {}", source.base().display()));
     let survey = Survey::of(source)?;
-    let journal = plan(journal, &survey);
+    let journal = journal.with_source(&survey.source);
+    let job = journal.job.clone();
     let rules = rules.with_replace(journal.replace);
     match &journal.through {
         Some(through) => say(NAME, &format!("going on after {through}")),
@@ -204,7 +200,7 @@ fn from_directory(
     if rules.root_key {
         root_key::make(top.path());
     }
-    end(top, &rules, &Marker::new(survey.source.clone(), survey.files, survey.bytes))?;
+    end(top, &rules, &Marker::new(&job, survey.source.clone(), survey.files, survey.bytes))?;
     Ok(format!(
         "{} is complete: {} files, {} MB in {} s",
         top.path().display(),
@@ -214,27 +210,17 @@ fn from_directory(
     ))
 }
 
-/// What is done now, after what was done before.
-fn plan(journal: Option<Journal>, survey: &Survey) -> Journal {
-    match journal {
-        None => Journal::new(&survey.source, false),
-        Some(journal) if journal.source == survey.source => journal,
-        // Of another image: what only that one has is removed in the end.
-        Some(_) => Journal::new(&survey.source, true),
-    }
-}
-
-fn from_restic(
-    top: &Top,
-    restic: &Restic,
-    journal: Option<Journal>,
-    rules: &Rules,
-) -> Result<String, Failure> {
-    let journal = journal.unwrap_or_else(|| Journal::new(restic.name(), false));
+fn from_restic(top: &Top, restic: &Restic, journal: Journal, rules: &Rules) -> Result<String, Failure> {
+    let source = restic.name();
+    let journal = journal.with_source(&source);
+    rules.step()?;
     top.set_journal(&journal)?;
+    rules.step()?;
     restic.restore(top.path(), journal.replace)?;
-    root_key::make(top.path());
-    end(top, rules, &Marker::new(restic.name().to_owned(), 0, 0))?;
+    if rules.root_key {
+        root_key::make(top.path());
+    }
+    end(top, rules, &Marker::new(&journal.job, source, 0, 0))?;
     Ok(format!("{} is complete: restored by restic", top.path().display()))
 }
 

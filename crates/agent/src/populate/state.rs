@@ -1,31 +1,34 @@
 //! The files by which the jail tells how far it is: a lock, a journal while it is filled, and a marker when it is complete.
 
 use std::ffi::CStr;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, of_file};
+use crate::jail::ready::is_root_like;
 use crate::output::say;
 
 /// All files of ours at the jail's top begin with it.
 const PREFIX: &str = ".soperator-jail.";
 /// Complete. The last part of `slurm::agent::path::JAIL_MARKER`.
 pub const MARKER: &CStr = c".soperator-jail.json";
+/// Being filled. The last part of `slurm::agent::path::JAIL_JOURNAL`.
 const JOURNAL: &CStr = c".soperator-jail.partial";
 const LOCK: &CStr = c".soperator-jail.lock";
 /// What the journal and the marker are written as first.
 const FRESH: &CStr = c".soperator-jail.new";
 /// What an empty file system may hold.
 const LOST_AND_FOUND: &CStr = c"lost+found";
-/// By any of these a directory looks like a root file system.
-const ROOT_LIKE: [&CStr; 3] = [c"dev", c"etc", c"usr"];
 
 const FORMAT: u32 = 1;
+/// No file of ours is longer.
+const LONGEST: u64 = 1 << 20;
 /// How often it is said that another one works.
 const SAID: Duration = Duration::from_secs(30);
 
@@ -50,12 +53,15 @@ pub struct Marker {
     pub files: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// The Job that made it complete, if that is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub job: String,
 }
 
 impl Marker {
     /// A marker of the format of today.
-    pub fn new(source: String, files: u64, bytes: u64) -> Self {
-        Self { version: FORMAT, source, files, bytes }
+    pub fn new(job: &str, source: String, files: u64, bytes: u64) -> Self {
+        Self { version: FORMAT, source, files, bytes, job: job.to_owned() }
     }
 }
 
@@ -71,12 +77,37 @@ pub struct Journal {
     pub through: Option<String>,
     /// Files that are not in the source are to be removed, and directories may give way.
     pub replace: bool,
+    /// The volume was empty when it began: nothing in it is anybody else's.
+    pub own: bool,
+    /// The Job that works on it, if that is known.
+    pub job: String,
 }
 
 impl Journal {
-    /// A journal of the format of today, with nothing done.
-    pub fn new(source: &str, replace: bool) -> Self {
-        Self { version: FORMAT, source: source.to_owned(), through: None, replace }
+    /// A journal of a volume that was empty.
+    pub fn of_empty(job: &str) -> Self {
+        Self { version: FORMAT, own: true, job: job.to_owned(), ..Self::default() }
+    }
+
+    /// A journal of a volume that holds something, all of which is to be replaced.
+    pub fn of_overwrite(job: &str) -> Self {
+        Self { version: FORMAT, replace: true, job: job.to_owned(), ..Self::default() }
+    }
+
+    /// What is to be done with this source. After another one all is done anew; what only that one had is removed in the end,
+    /// if it is known to be nobody else's.
+    pub fn with_source(self, source: &str) -> Self {
+        if self.source == source {
+            return self;
+        }
+        let other = !self.source.is_empty();
+        Self {
+            version: FORMAT,
+            source: source.to_owned(),
+            through: None,
+            replace: self.replace || (self.own && other),
+            ..self
+        }
     }
 }
 
@@ -86,7 +117,7 @@ pub enum State {
     /// Nothing is in it.
     Empty,
     /// All is in it.
-    Complete,
+    Complete(Marker),
     /// We were here and did not come to the end.
     HalfDone(Journal),
     /// Another program has filled it.
@@ -140,17 +171,17 @@ impl Top {
     /// What it is now.
     pub fn state(&self) -> Result<State, Failure> {
         match self.kind(MARKER)? {
-            Some(FileType::RegularFile) => return Ok(State::Complete),
+            Some(FileType::RegularFile) => {
+                return Ok(State::Complete(self.read_json(MARKER)?.unwrap_or_default()));
+            }
             Some(_) => return Ok(State::Foreign(format!("{} is not a file", self.of(MARKER).display()))),
             None => {}
         }
-        if let Some(journal) = self.journal()? {
+        if let Some(journal) = self.read_json(JOURNAL)? {
             return Ok(State::HalfDone(journal));
         }
-        for name in ROOT_LIKE {
-            if self.kind(name)? == Some(FileType::Directory) {
-                return Ok(State::RootLike);
-            }
+        if is_root_like(&self.fd).map_err(|error| of_file("look at", &self.path, error))? {
+            return Ok(State::RootLike);
         }
         let failed = |error: Errno| of_file("read", &self.path, error);
         let mut others = Vec::new();
@@ -165,23 +196,16 @@ impl Top {
         Ok(others.into_iter().next().map_or(State::Empty, State::Foreign))
     }
 
-    /// Whether there is a journal.
-    pub fn has_journal(&self) -> Result<bool, Failure> {
-        self.kind(JOURNAL).map(|kind| kind.is_some())
-    }
-
-    fn journal(&self) -> Result<Option<Journal>, Failure> {
-        let failed = |error: Errno| of_file("read", self.of(JOURNAL), error);
+    /// What a file of ours says. One that cannot be read tells at least that we were here.
+    fn read_json<T: Default + DeserializeOwned>(&self, name: &CStr) -> Result<Option<T>, Failure> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.fd, JOURNAL, flags, Mode::empty()) {
-            Ok(file) => file,
+        let file = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Ok(file) => std::fs::File::from(file),
             Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(of_file("read", self.of(name), error)),
         };
         let mut text = Vec::new();
-        std::io::Read::read_to_end(&mut std::fs::File::from(file), &mut text)
-            .map_err(|error| of_file("read", self.of(JOURNAL), error))?;
-        // One that cannot be read tells at least that we were here: all is done anew.
+        file.take(LONGEST).read_to_end(&mut text).map_err(|error| of_file("read", self.of(name), error))?;
         Ok(Some(serde_json::from_slice(&text).unwrap_or_default()))
     }
 
@@ -316,15 +340,16 @@ mod tests {
         fs::create_dir(directory.path().join("etc")).unwrap();
         assert_eq!(top.state(), Ok(State::RootLike));
 
-        let journal = Journal { through: Some("usr/bin".into()), ..Journal::new("a", true) };
+        let journal = Journal { through: Some("usr/bin".into()), ..Journal::of_overwrite("a") };
         top.set_journal(&journal).unwrap();
         assert_eq!(top.state(), Ok(State::HalfDone(journal)));
         fs::write(directory.path().join(".soperator-jail.partial"), "{").unwrap();
         assert_eq!(top.state(), Ok(State::HalfDone(Journal::default())));
-        top.set_marker(&Marker::new("a".into(), 1, 2)).unwrap();
-        assert_eq!(top.state(), Ok(State::Complete));
+        let marker = Marker::new("job", "a".into(), 1, 2);
+        top.set_marker(&marker).unwrap();
+        assert_eq!(top.state(), Ok(State::Complete(marker.clone())));
         top.forget_journal().unwrap();
-        assert_eq!(top.state(), Ok(State::Complete));
+        assert_eq!(top.state(), Ok(State::Complete(marker)));
         top.forget_marker().unwrap();
         fs::create_dir(directory.path().join(".soperator-jail.json")).unwrap();
         assert!(matches!(top.state(), Ok(State::Foreign(_))), "a directory is no marker");
@@ -333,10 +358,20 @@ mod tests {
     #[test]
     fn the_marker_is_json_that_others_can_read() {
         let directory = tempfile::tempdir().unwrap();
-        Top::open(directory.path()).unwrap().set_marker(&Marker::new("/".into(), 7, 8)).unwrap();
-        let text = fs::read_to_string(directory.path().join(".soperator-jail.json")).unwrap();
-        assert_eq!(text, "{\"version\":1,\"source\":\"/\",\"files\":7,\"bytes\":8}\n");
+        let top = Top::open(directory.path()).unwrap();
+        let set = |job: &str| {
+            top.set_marker(&Marker::new(job, "/".into(), 7, 8)).unwrap();
+            fs::read_to_string(directory.path().join(".soperator-jail.json")).unwrap()
+        };
+        assert_eq!(set(""), "{\"version\":1,\"source\":\"/\",\"files\":7,\"bytes\":8}\n");
+        assert_eq!(top.state(), Ok(State::Complete(Marker::new("", "/".into(), 7, 8))), "also without a Job");
+        assert_eq!(set("u"), "{\"version\":1,\"source\":\"/\",\"files\":7,\"bytes\":8,\"job\":\"u\"}\n");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        for (name, path) in
+            [(MARKER, slurm::agent::path::JAIL_MARKER), (JOURNAL, slurm::agent::path::JAIL_JOURNAL)]
+        {
+            assert_eq!(path, format!("{}/{}", slurm::agent::path::JAIL, name.to_str().unwrap()));
+        }
     }
 
     #[test]
