@@ -18,12 +18,15 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
+use slurm::agent::path::JAIL_ROOT_LIKE;
 
 pub use error::JailError;
 pub use path::JailPath;
 
 /// Tells that the jail is complete.
 const MARKER: &str = ".soperator-jail.json";
+/// Tells that the jail is being filled, or was not filled to its end.
+const JOURNAL: &str = ".soperator-jail.partial";
 /// How often a directory is looked for that others remove at the same time.
 const TRIES: usize = 8;
 
@@ -94,9 +97,16 @@ impl Jail {
         Ok(Self { root })
     }
 
-    /// Whether it holds all that it is filled with.
+    /// Whether it holds all that it is filled with: by us, which its marker tells, or by another program. The same rule as that
+    /// of the agents.
     pub fn is_complete(&self) -> bool {
-        stat(&self.root, MARKER).is_ok_and(|stat| is_file(&stat))
+        if stat(&self.root, MARKER).is_ok_and(|stat| is_file(&stat)) {
+            return true;
+        }
+        let is_directory = |name| stat(&self.root, name).is_ok_and(|stat| kind(&stat) == SFlag::S_IFDIR);
+        // In this order: what makes it look like a root file system comes after the journal.
+        JAIL_ROOT_LIKE.into_iter().any(is_directory)
+            && matches!(stat(&self.root, JOURNAL), Err(Errno::ENOENT))
     }
 
     /// How a file is, compared with how it should be.

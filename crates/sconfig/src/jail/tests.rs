@@ -190,12 +190,19 @@ fn removing_takes_the_file_and_nothing_else() {
 }
 
 #[test]
-fn a_jail_is_complete_when_its_marker_is_there() {
+fn a_jail_is_complete_when_its_marker_is_there_or_as_another_program_left_it() {
     let place = Place::new();
     assert!(!place.jail.is_complete());
+    fs::write(place.at("usr"), "").unwrap();
+    assert!(!place.jail.is_complete(), "somebody's files");
+    fs::create_dir_all(place.at("etc")).unwrap();
+    assert!(place.jail.is_complete(), "one of the original");
+    fs::write(place.at(JOURNAL), "").unwrap();
+    assert!(!place.jail.is_complete(), "one that is being filled");
     fs::write(place.at(MARKER), "{}").unwrap();
     assert!(place.jail.is_complete());
     assert!(slurm::agent::path::JAIL_MARKER.ends_with(&format!("/{MARKER}")));
+    assert!(slurm::agent::path::JAIL_JOURNAL.ends_with(&format!("/{JOURNAL}")));
     assert!(matches!(Jail::open(&place.at("none")), Err(JailError::Root { .. })));
 }
 
