@@ -226,9 +226,15 @@ mod tests {
         command
     }
 
-    // One test: there is one reaper in a process, and it takes the ends of all children.
+    // There is one reaper in a process, and it takes the ends of all children, also those of other tests.
     #[test]
     fn helpers_are_run_killed_in_time_and_their_words_kept_apart() {
+        crate::alone::run_alone(&[], "children::tests::with_a_reaper");
+    }
+
+    #[test]
+    #[ignore = "runs inside helpers_are_run_killed_in_time_and_their_words_kept_apart"]
+    fn with_a_reaper() {
         let children = Children::new();
         let printed =
             children.run(&mut shell("echo out; echo err >&2; exit 3"), Duration::from_secs(10)).unwrap();

@@ -1,6 +1,8 @@
 //! `slurm-agent`: the first process of every Slurm container. See `docs/agent.md`.
 
 mod agent;
+#[cfg(test)]
+mod alone;
 mod cgroup;
 mod children;
 mod conf_sets;

@@ -55,6 +55,8 @@ pub fn has_users(role: &str) -> bool {
 #[derive(Default)]
 pub struct Jail {
     mounts: Option<Mounts>,
+    /// Libraries of the driver are shown, or never will be.
+    has_dummies: bool,
 }
 
 impl Jail {
@@ -99,6 +101,15 @@ impl Jail {
             agent.failed(error);
         }
         outcome
+    }
+
+    /// Adds what a worker has made possible since: a login pod is often there before the first of them.
+    pub fn look(&mut self, agent: &Agent) {
+        let Some(mounts) = self.mounts.as_ref().filter(|_| !self.has_dummies) else { return };
+        match gpu::show_dummies(mounts) {
+            Ok(shown) => self.has_dummies = shown,
+            Err(error) => agent.failed(&error),
+        }
     }
 
     /// Takes all mounts away.

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 const MAX_LINKS: usize = 40;
 /// A lookup is tried again when somebody renames something meanwhile.
 const TRIES: usize = 64;
+/// The mode of a directory that is only a place.
+const PLAIN: u32 = 0o755;
 
 /// A directory that is a root for others.
 #[derive(Debug)]
@@ -144,8 +146,16 @@ impl Root {
                 continue;
             }
             let next = current.join(&part);
+            let wants_mode = pending.is_empty() && kind == Kind::Directory && mode != PLAIN;
             match self.look_up(&next, OFlags::PATH, ResolveFlags::empty()) {
                 Ok(_) => {
+                    if wants_mode {
+                        // Whoever made it may have ended before it had its mode. What lies elsewhere is not ours, and what
+                        // cannot be changed may do as it is.
+                        let parent =
+                            self.look_up(&current, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::empty())?;
+                        let _ = set_mode(&parent, &part, mode);
+                    }
                     current = next;
                     continue;
                 }
@@ -173,15 +183,10 @@ impl Root {
                         OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     rustix::fs::openat(&parent, &part, flags, Mode::from_raw_mode(mode)).map(drop)
                 }
-                _ => rustix::fs::mkdirat(&parent, &part, Mode::from_raw_mode(0o755)),
+                _ => rustix::fs::mkdirat(&parent, &part, Mode::from_raw_mode(PLAIN)),
             };
             match made {
-                Ok(()) if is_last && kind == Kind::Directory && mode != 0o755 => {
-                    // Others than the owner may be let in, whatever this process keeps from new files.
-                    let made =
-                        self.look_up(&next, OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::NO_SYMLINKS)?;
-                    rustix::fs::fchmod(made, Mode::from_raw_mode(mode))?;
-                }
+                Ok(()) | Err(Errno::EXIST) if wants_mode => set_mode(&parent, &part, mode)?,
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -195,6 +200,17 @@ impl Root {
             _ => Ok(fd),
         }
     }
+}
+
+/// Gives a directory its mode, whatever this process keeps from new files. No link is followed, and no other volume changed.
+fn set_mode(parent: &OwnedFd, name: &OsStr, mode: u32) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let directory = rustix::fs::openat2(parent, name, flags, Mode::empty(), resolve)?;
+    if rustix::fs::fstat(&directory)?.st_mode & 0o7777 != mode {
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(mode))?;
+    }
+    Ok(())
 }
 
 /// A name for what is open, for calls that take only names. It leads nowhere else, whatever is renamed meanwhile.
@@ -294,6 +310,26 @@ mod tests {
         assert!(world.root().make("a/b", Kind::File, 0o644).is_err());
         symlink("loop", world.jail("loop")).unwrap();
         assert!(world.root().make("loop", Kind::File, 0o644).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_was_left_without_its_mode_gets_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let world = World::new();
+        let mode = |name: &str| fs::metadata(world.jail(name)).unwrap().permissions().mode() & 0o7777;
+        for name in ["outputs", "elsewhere", "private"] {
+            fs::create_dir(world.jail(name)).unwrap();
+            fs::set_permissions(world.jail(name), fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        world.root().make("outputs", Kind::Directory, 0o1777).unwrap();
+        assert_eq!(mode("outputs"), 0o1777);
+        symlink("elsewhere", world.jail("link")).unwrap();
+        world.root().make("link", Kind::Directory, 0o1777).unwrap();
+        assert_eq!(mode("elsewhere"), 0o700, "a link leads to what is not ours");
+        world.root().make("private", Kind::Directory, 0o755).unwrap();
+        world.root().make("private/inside", Kind::Directory, 0o777).unwrap();
+        assert_eq!((mode("private"), mode("private/inside")), (0o700, 0o777), "places to mount over stay");
     }
 
     #[test]

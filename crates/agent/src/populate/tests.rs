@@ -1,5 +1,8 @@
 //! Small trees, filled and ended at every step, with the disk and the kernel of this machine.
 
+mod overwrite;
+mod restic;
+
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -11,7 +14,6 @@ use std::time::Duration;
 use super::entry::Rules;
 use super::failure::Failure;
 use super::fill::Pace;
-use super::restic::Restic;
 use super::source::Source;
 use super::state::{State, Top};
 use super::wish::Wish;
@@ -231,94 +233,6 @@ fn a_process_that_ends_at_any_step_leaves_a_jail_that_the_next_one_completes() {
 }
 
 #[test]
-fn an_overwrite_that_ends_at_any_step_is_never_taken_for_a_jail_and_is_ended_by_the_next_pod() {
-    for job in ["", "two"] {
-        let (mut step, mut ready) = (0, 0);
-        loop {
-            let world = World::lived_in("one");
-            let before = world.content();
-            let first = world.populate_as(true, job, Stop::at(step));
-            if first.is_err() {
-                let what = format!("ended at step {step}");
-                assert!(world.has_marker() || world.has_journal(), "{what}");
-                assert_eq!(is_ready(&world.jail()).unwrap(), world.has_marker(), "{what}");
-                if world.has_marker() {
-                    ready += 1;
-                    assert!(
-                        world.content() == before || !world.has("home"),
-                        "{what}: the old or the new one"
-                    );
-                }
-                let _ = world.populate_as(true, job, Stop::at(step / 2 + 3));
-                world.populate_as(true, job, Stop::default()).unwrap();
-            }
-            assert!(!world.has_journal());
-            world.assert_complete(&format!("ended at step {step}"));
-            if first.is_ok() {
-                break;
-            }
-            step += 1;
-        }
-        assert!(step > 40, "only {step} steps were tried");
-        assert_eq!(ready, 3, "before the journal, before the marker goes, and after it has come");
-    }
-}
-
-#[test]
-fn a_job_overwrites_once_however_many_pods_it_has() {
-    let world = World::lived_in("one");
-    world.populate_as(true, "two", Stop::default()).unwrap();
-    assert!(!world.has("home"));
-    // A user comes, and then a pod that has waited for the lock, or that is tried again.
-    fs::write(world.jail().join("data"), "").unwrap();
-    world.populate_as(true, "two", Stop::default()).unwrap();
-    assert!(world.has("data"), "the same wish");
-    world.populate_as(true, "three", Stop::default()).unwrap();
-    assert!(!world.has("data"), "another wish");
-    // Also of a Job that had nothing to overwrite.
-    let world = World::new();
-    world.populate_as(true, "one", Stop::default()).unwrap();
-    fs::write(world.jail().join("data"), "").unwrap();
-    world.populate_as(true, "one", Stop::default()).unwrap();
-    assert!(world.has("data"));
-}
-
-#[test]
-fn an_overwrite_is_not_skipped_because_of_a_journal_that_was_left() {
-    let world = World::lived_in("one");
-    fs::write(world.jail().join(".soperator-jail.partial"), "{\"through\":\"usr\"}").unwrap();
-    world.populate_as(true, "two", Stop::default()).unwrap();
-    world.assert_complete("overwritten");
-    // Nor is one done that nobody wishes.
-    let world = World::lived_in("one");
-    let before = world.content();
-    fs::write(world.jail().join(".soperator-jail.partial"), "{\"replace\":true}").unwrap();
-    world.populate_as(false, "two", Stop::default()).unwrap();
-    assert_eq!(world.content(), before);
-    assert!(!world.has_journal() && world.has_marker());
-}
-
-#[test]
-fn an_overwrite_that_is_wished_no_more_removes_nothing_more() {
-    let world = World::lived_in("one");
-    world.populate_as(true, "two", Stop::at(30)).unwrap_err();
-    let before = World::facts(&world.jail());
-    assert!(!world.has_marker() && world.has("home/user/thesis"));
-    let failure = world.populate_as(false, "three", Stop::default()).unwrap_err();
-    assert_eq!(failure.exit_code(), 3);
-    assert!(failure.message().contains("populateJail.overwrite"), "{failure:?}");
-    assert_eq!(World::facts(&world.jail()), before, "nothing was changed");
-    world.populate_as(true, "four", Stop::default()).unwrap();
-    world.assert_complete("wished again");
-    // Nobody has anything in a volume that was empty.
-    let world = World::new();
-    world.populate_as(true, "one", Stop::at(30)).unwrap_err();
-    world.populate_as(true, "one", Stop::at(30)).unwrap_err();
-    world.populate_as(false, "two", Stop::default()).unwrap();
-    world.assert_complete("of an empty volume");
-}
-
-#[test]
 fn a_journal_that_cannot_be_read_is_no_leave_to_remove() {
     let world = World::new();
     fs::write(world.jail().join(".soperator-jail.partial"), "{").unwrap();
@@ -348,92 +262,6 @@ fn a_jail_is_filled_from_its_snapshot_and_from_nothing_else() {
     assert!(failure.message().contains("holds no jail"), "{failure:?}");
     assert_eq!(World::facts(&world.jail()), before, "nothing was changed");
     assert!(From::snapshot(&other, false).unwrap().is_none(), "where none is asked for");
-}
-
-/// restic, as far as it is called: it notes how, and copies the archive's files, or fails as it is told.
-fn stub(world: &World, fails: &str) -> Restic {
-    let archive = world.directory.path().join("archive");
-    fs::create_dir_all(archive.join("snapshots")).unwrap();
-    fs::write(archive.join("config"), "").unwrap();
-    let program = world.directory.path().join("restic");
-    let text = format!(
-        "#!/bin/sh\nset -e\necho \"$@\" >> {root}/calls\ntest -e {jail}/.soperator-jail.partial\ntest ! -e {jail}/.soperator-jail.json\n\
-         if [ -n \"{fails}\" ]; then mkdir -p {jail}/etc; echo \"Fatal: write {jail}/etc: {fails}\" >&2; exit 1; fi\n\
-         cp -a {root}/source/. {jail}/\n",
-        root = world.directory.path().display(),
-        jail = world.jail().display()
-    );
-    fs::write(&program, text).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    Restic::of(program, &archive).unwrap()
-}
-
-fn restore(world: &World, wish: &Wish, fails: &str, stop: Stop) -> Result<String, Failure> {
-    let restic = stub(world, fails);
-    work(&world.top(), wish, || Ok(From::Restic(restic)), STEPWISE, &world.rules(stop))
-}
-
-fn calls(world: &World) -> Vec<String> {
-    let calls = fs::read_to_string(world.directory.path().join("calls")).unwrap_or_default();
-    calls.lines().map(str::to_owned).collect()
-}
-
-#[test]
-fn restic_restores_and_verifies_and_removes_only_on_request() {
-    let world = World::new();
-    restore(&world, &Wish::default(), "", Stop::default()).unwrap();
-    assert!(world.has("etc/passwd") && world.has_marker() && !world.has_journal());
-    assert!(calls(&world)[0].contains("restore latest --verify"), "{:?}", calls(&world));
-    assert!(!calls(&world)[0].contains("--delete"));
-    restore(&world, &Wish::default(), "", Stop::default()).unwrap();
-    assert_eq!(calls(&world).len(), 1, "it is complete");
-    restore(&world, &Wish { overwrite: true, job: "two".into() }, "", Stop::default()).unwrap();
-    assert!(calls(&world)[1].contains("--delete --exclude /.soperator-jail.*"), "{:?}", calls(&world));
-}
-
-#[test]
-fn a_restore_that_ends_at_any_step_is_never_taken_for_a_jail() {
-    for overwrite in [false, true] {
-        for step in 0.. {
-            let world = if overwrite { World::lived_in("one") } else { World::new() };
-            let wish = Wish { overwrite, job: "two".into() };
-            let first = restore(&world, &wish, "", Stop::at(step));
-            assert_eq!(is_ready(&world.jail()).unwrap(), world.has_marker(), "step {step}");
-            restore(&world, &wish, "", Stop::default()).unwrap();
-            assert!(world.has_marker() && !world.has_journal());
-            if first.is_ok() {
-                assert!(step > 4);
-                break;
-            }
-        }
-    }
-}
-
-#[test]
-fn what_restic_left_of_another_archive_is_removed_if_it_is_ours() {
-    let world = World::new();
-    restore(&world, &Wish::default(), "input/output error", Stop::default()).unwrap_err();
-    restore(&world, &Wish::default(), "input/output error", Stop::default()).unwrap_err();
-    assert!(!calls(&world)[1].contains("--delete"), "the same archive");
-    fs::write(world.directory.path().join("archive/snapshots/5b1c"), "").unwrap();
-    restore(&world, &Wish::default(), "", Stop::default()).unwrap();
-    assert!(calls(&world)[2].contains("--delete"), "{:?}", calls(&world));
-}
-
-#[test]
-fn restic_on_a_full_or_read_only_volume_needs_a_person() {
-    for (words, code) in [
-        ("no space left on device", 3),
-        ("disk quota exceeded", 3),
-        ("read-only file system", 3),
-        ("input/output error", 1),
-    ] {
-        let world = World::new();
-        let failure = restore(&world, &Wish::default(), words, Stop::default()).unwrap_err();
-        assert_eq!(failure.exit_code(), code, "{failure:?}");
-        assert!(!is_ready(&world.jail()).unwrap());
-        restore(&world, &Wish::default(), "", Stop::default()).unwrap();
-    }
 }
 
 #[test]
@@ -479,27 +307,6 @@ fn the_original_s_jail_is_adopted_and_a_foreign_directory_is_left_alone() {
     assert_eq!(failure.exit_code(), 3);
     assert!(failure.message().contains("thesis.txt"), "{failure:?}");
     assert_eq!(fs::read_dir(world.jail()).unwrap().count(), 1, "nothing was changed");
-}
-
-#[test]
-fn only_who_asks_for_it_has_a_jail_overwritten() {
-    let world = World::new();
-    world.populate(false, Stop::default()).unwrap();
-    fs::remove_file(world.jail().join("usr/empty")).unwrap();
-    fs::create_dir_all(world.jail().join("usr/empty/deep")).unwrap();
-    fs::remove_file(world.jail().join("usr/link")).unwrap();
-    fs::write(world.jail().join("usr/link"), "").unwrap();
-    fs::remove_dir_all(world.jail().join("usr/bin")).unwrap();
-    // Nothing may be written through it.
-    let outside = world.directory.path().join("outside");
-    fs::create_dir(&outside).unwrap();
-    symlink(&outside, world.jail().join("usr/bin")).unwrap();
-    fs::create_dir_all(world.jail().join("home/user/deep")).unwrap();
-    fs::write(world.jail().join("home/user/deep/data"), "").unwrap();
-    fs::write(world.jail().join("etc/passwd"), "root:x:0:1").unwrap();
-    world.populate(true, Stop::default()).unwrap();
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    world.assert_complete("overwritten");
 }
 
 #[test]

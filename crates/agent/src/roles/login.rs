@@ -53,6 +53,7 @@ impl Plan for Login {
     fn look(&mut self, agent: &Agent, daemon: &mut Daemon) {
         // The commands of users read it each time they start.
         self.conf.refresh(agent);
+        self.jail.look(agent);
         self.sshd.look(agent, daemon);
     }
 
