@@ -1,6 +1,7 @@
 //! `soperator jail shell`: a shell inside the jail of a cluster.
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
@@ -58,7 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     let mut kubectl = Command::new(&program);
     kubectl.args(["exec", "--namespace", &namespace, &pod, "--container", CONTAINER, "--stdin"]);
     if shell.words.is_empty() {
-        kubectl.args(["--tty", "--", "chroot", slurm::agent::path::JAIL, "/bin/bash", "--login"]);
+        // Commands may also come from a pipe.
+        if std::io::stdin().is_terminal() {
+            kubectl.arg("--tty");
+        }
+        kubectl.args(["--", "chroot", slurm::agent::path::JAIL, "/bin/bash", "--login"]);
     } else {
         kubectl.args(["--", "chroot", slurm::agent::path::JAIL]).args(&shell.words);
     }

@@ -17,7 +17,7 @@ use rig::slurm::Version;
 use serde_json::Value;
 
 pub use install::{Settings, Turn, shared};
-pub use operator::OperatorKill;
+pub use operator::{OperatorKill, OperatorPeace};
 pub use slurm::Job;
 pub use ssh::{Session, Ssh};
 
@@ -97,9 +97,11 @@ impl Cluster {
         Ok(command)
     }
 
-    /// Applies manifests in its namespace.
+    /// Applies manifests in its namespace, again while the operator's webhook is away.
     pub fn apply(&self, manifests: &str) -> Result<String> {
-        output_of(self.command()?.args(["apply", "--filename", "-"]), Some(manifests))
+        self.once_the_webhook_answers(|| {
+            output_of(self.command()?.args(["apply", "--filename", "-"]), Some(manifests))
+        })
     }
 
     /// An object as JSON.
@@ -112,21 +114,24 @@ impl Cluster {
         Ok(!self.kubectl(&["get", kind, name, "--ignore-not-found", "--output", "name"])?.is_empty())
     }
 
-    /// Changes the spec of the SlurmCluster by a merge patch. While the operator is away, so is its webhook, and the API
-    /// server takes no change: then it is tried again, as users do.
+    /// Changes the spec of the SlurmCluster by a merge patch, again while the operator's webhook is away.
     pub fn patch(&self, spec: &Value) -> Result<()> {
         let patch = serde_json::json!({ "spec": spec }).to_string();
-        let refused = Cell::new(None);
-        self.wait("the operator's webhook answers", || {
-            match self.kubectl(&["patch", "slurmcluster", &self.name, "--type", "merge", "--patch", &patch]) {
-                Err(error) if is_webhook_away(&error) => Err(error),
-                other => {
-                    refused.set(other.err());
-                    Ok(true)
-                }
+        let arguments = ["patch", "slurmcluster", &self.name, "--type", "merge", "--patch", &patch];
+        self.once_the_webhook_answers(|| self.kubectl(&arguments)).map(drop)
+    }
+
+    /// While the operator is away, so is its webhook, and the API server takes no change: then it is tried again, as users do.
+    fn once_the_webhook_answers(&self, change: impl Fn() -> Result<String>) -> Result<String> {
+        let outcome = Cell::new(None);
+        self.wait("the operator's webhook answers", || match change() {
+            Err(error) if is_webhook_away(&error) => Err(error),
+            other => {
+                outcome.set(Some(other));
+                Ok(true)
             }
         })?;
-        refused.take().map_or(Ok(()), Err)
+        outcome.take().context("nothing was tried")?
     }
 
     /// Runs a command in a container of a pod.

@@ -1,5 +1,6 @@
 //! The operator's pod, and its violent end.
 
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +12,21 @@ use crate::output_of;
 
 const SELECTOR: &str = "app.kubernetes.io/name=soperator";
 
+/// Tests share the operator. Who kills it has this shared until it works again; who needs it without a break has it alone.
+static LIFE: RwLock<()> = RwLock::new(());
+
+/// Until this is dropped no test kills the operator.
+pub struct OperatorPeace {
+    _alone: RwLockWriteGuard<'static, ()>,
+}
+
+impl OperatorPeace {
+    /// Waits until an operator that was killed works again. Not for a test that has an [`OperatorKill`] itself.
+    pub fn begin() -> Self {
+        Self { _alone: LIFE.write().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
 /// The operator is killed at a random moment within a time; dropping this waits until that has happened.
 pub struct OperatorKill(Option<JoinHandle<()>>);
 
@@ -21,8 +37,9 @@ impl OperatorKill {
         eprintln!("the operator is killed after {:.1} s", after.as_secs_f64());
         Self(Some(std::thread::spawn(move || {
             std::thread::sleep(after);
-            if let Err(error) = kill(rig) {
-                eprintln!("the operator could not be killed: {error:#}");
+            let _life = LIFE.read().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = kill(rig).and_then(|()| wait_ready(rig)) {
+                eprintln!("the operator was not killed, or did not come back: {error:#}");
             }
         })))
     }
@@ -41,6 +58,13 @@ pub(super) fn kill(rig: &Rig) -> Result<()> {
     let mut kubectl = rig.kubectl()?;
     kubectl.args(["--namespace", OPERATOR_NAMESPACE, "delete", "pod", "--selector", SELECTOR]);
     output_of(kubectl.args(["--grace-period=0", "--force", "--wait=false"]), None).map(drop)
+}
+
+/// Waits until its Deployment has a pod that is ready, and none that is not.
+fn wait_ready(rig: &Rig) -> Result<()> {
+    let mut kubectl = rig.kubectl()?;
+    kubectl.args(["--namespace", OPERATOR_NAMESPACE, "rollout", "status", "deployment"]);
+    output_of(kubectl.args(["--selector", SELECTOR, "--timeout", "120s"]), None).map(drop)
 }
 
 /// The end of its log.

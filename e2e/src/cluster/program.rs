@@ -8,13 +8,14 @@ use anyhow::Result;
 use super::Cluster;
 
 impl Cluster {
-    /// `soperator ARGUMENTS --namespace ...` with the rig's kubeconfig.
+    /// `soperator ARGUMENTS --namespace ...` with the rig's kubeconfig and kubectl.
     pub fn soperator(&self, arguments: &[&str]) -> Result<Command> {
         let mut command = Command::new(program()?);
         command
             .args(arguments)
             .args(["--namespace", &self.namespace])
-            .env("KUBECONFIG", self.rig.kubeconfig());
+            .env("KUBECONFIG", self.rig.kubeconfig())
+            .env("KUBECTL", self.rig.kubectl()?.get_program());
         Ok(command)
     }
 }

@@ -91,6 +91,13 @@ impl Ssh {
         output_of(scp.arg(format!("{place}:{name}")).arg(file), None).map(drop)
     }
 
+    /// Runs commands of `sftp` in the home of a user, as a batch: the first that fails ends it.
+    pub fn sftp(&self, user: &str, key: &Path, batch: &str) -> Result<String> {
+        let mut sftp = self.rig.exec("node-1", "sftp")?;
+        self.options(&mut sftp, key);
+        output_of(sftp.args(["-b", "-"]).arg(format!("{user}@{}", self.address()?)), Some(batch))
+    }
+
     fn scp(&self, user: &str, key: &Path) -> Result<(Command, String)> {
         let mut scp = self.rig.exec("node-1", "scp")?;
         self.options(&mut scp, key);

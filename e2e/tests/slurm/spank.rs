@@ -117,7 +117,7 @@ fn what_the_plugins_know_of_slurm_is_what_its_headers_say(slurm: &SlurmMachine) 
     let source = spank::abi::check() + &same;
     compile(&source)?;
     let wrong = source.replace("S_TASK_GLOBAL_ID == 12", "S_TASK_GLOBAL_ID == 13");
-    let error = compile(&wrong).unwrap_err().to_string();
+    let error = compile(&wrong).err().context("a wrong number is not noticed")?.to_string();
     assert!(error.contains("S_TASK_GLOBAL_ID is another number"), "{error}");
     Ok(())
 }

@@ -1,7 +1,11 @@
 //! What jobs see.
 
-use anyhow::Result;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result};
 use e2e::cluster::Cluster;
+use e2e::output_of;
 
 use crate::on_both_versions;
 
@@ -9,6 +13,7 @@ on_both_versions!(
     every_kind_of_job_sees_the_jail_as_its_root,
     a_shell_of_a_job_is_interactive_inside_the_jail,
     the_logs_of_nccl_are_collected,
+    soperator_opens_a_shell_in_the_jail,
 );
 
 /// A file of the agent, which is in the pods and not in the jail.
@@ -66,13 +71,28 @@ fn the_logs_of_nccl_are_collected(cluster: &Cluster) -> Result<()> {
     let mut lines: Vec<&str> = said.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["TRACE rank 0", "TRACE rank 1"], "in the output");
-    cluster.wait("both are in the file of the node", || {
-        let file = cluster.run(&format!("cat {directory}/*.out"))?;
-        Ok(file.lines().count() == 2 && file.contains("TRACE rank 1"))
-    })?;
+    let file = cluster.run(&format!("cat {directory}/*.out"))?;
+    let mut lines: Vec<&str> = file.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["TRACE rank 0", "TRACE rank 1"], "in the file of the node");
     let off = cluster.run("srun -N1 sh -c 'echo debug=$NCCL_DEBUG'")?;
     assert_eq!(off.trim(), "debug=", "off by default");
     let wrong = cluster.run("srun --nccld-log-level=LOUD true").unwrap_err().to_string();
     assert!(wrong.contains("VERSION, WARN, INFO or TRACE"), "{wrong}");
     cluster.run(&format!("rm -r {directory}")).map(drop)
+}
+
+fn soperator_opens_a_shell_in_the_jail(cluster: &Cluster) -> Result<()> {
+    cluster.run("echo from-the-jail > /e2e-marker")?;
+    let mut shell = cluster.soperator(&["jail", "shell", cluster.name()])?;
+    let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    child.stdin.take().context("a pipe")?.write_all(b"cat /e2e-marker; exit 7\n")?;
+    let output = child.wait_with_output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "from-the-jail\n", "{told}");
+    assert_eq!(output.status.code(), Some(7), "the code is that of the shell: {told}");
+    assert!(!told.contains("TTY"), "{told}");
+    let mut command = cluster.soperator(&["jail", "shell"])?;
+    assert_eq!(output_of(command.args(["--", "cat", "/e2e-marker"]), None)?, "from-the-jail\n");
+    cluster.run("rm /e2e-marker").map(drop)
 }

@@ -1,5 +1,6 @@
 //! The jail: one root file system for all users and jobs of a cluster, and nothing of it for the daemons.
 
+mod chart;
 mod configs;
 mod jobs;
 mod populate;
