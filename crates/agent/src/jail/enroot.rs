@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::mounts::{Depth, Mounts};
+use super::root::Root;
 use crate::agent::Agent;
 use crate::programs;
 
-const DIRECTORIES: [&str; 3] = ["/etc/enroot", "/usr/share/enroot", "/usr/lib/enroot"];
+/// What admins change in the jail: nothing that the jail has is covered.
+const CONFIGURATION: &str = "/etc/enroot";
+const DIRECTORIES: [&str; 2] = ["/usr/share/enroot", "/usr/lib/enroot"];
 const PROGRAMS: &str = "/usr/bin";
 /// With these, users without power make and run containers.
 const CAPABILITIES: [(&str, &str); 2] =
@@ -50,4 +53,30 @@ fn give_capabilities(agent: &Agent, program: &Path) {
         Err(error) => error,
     };
     agent.say(&format!("{} gets no capabilities: {failure}", program.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn files_of_the_jail_are_not_covered() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, jail) = (folder.path().join("image"), folder.path().join("jail"));
+        for path in ["enroot.conf", "hooks.d/10-a.sh", "hooks.d/20-b.sh", "mounts.d/10-c.fstab"] {
+            let file = image.join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "of the image").unwrap();
+        }
+        fs::create_dir_all(jail.join("etc/enroot/hooks.d")).unwrap();
+        fs::write(jail.join("etc/enroot/enroot.conf"), "of a JailedConfig").unwrap();
+        // A place that an earlier pod left.
+        fs::write(jail.join("etc/enroot/hooks.d/10-a.sh"), "").unwrap();
+        fs::write(jail.join("etc/enroot/hooks.d/20-b.sh"), "of an admin").unwrap();
+        let found = missing(&image, &Root::open(&jail).unwrap(), Path::new("/etc/enroot"));
+        assert_eq!(found, [image.join("hooks.d/10-a.sh"), image.join("mounts.d/10-c.fstab")]);
+        assert!(missing(&image.join("none"), &Root::open(&jail).unwrap(), Path::new("/x")).is_empty());
+    }
 }
