@@ -40,7 +40,7 @@ fn a_file_and_a_user_added_over_ssh_are_seen_by_a_job_on_both_nodes(cluster: &Cl
 }
 
 /// Names of files that pods have and the jail has not.
-const ONLY_IN_PODS: [&str; 3] = ["/opt/soperator/bin/slurm-agent", "/mnt/jail/etc", "/mnt/munge-key"];
+const ONLY_IN_PODS: [&str; 3] = ["/opt/soperator/bin/slurm-agent", "/mnt/jail/etc", "/mnt/sshd-keys"];
 
 /// What a job sees is the jail and what is mounted in it; all of it is compared with the pod, which sees more. By names this is so for
 /// root's jobs, too, whose rights go further (docs/spank.md).
