@@ -142,7 +142,8 @@ fn arguments_of_plugins_are_in_order() {
     case.cluster.spec.plug_stack_config = config;
     assert_eq!(
         case.files()["plugstack.conf"],
-        "optional spank_pyxis.so runtime_path=/run/pyxis execute_entrypoint=0 container_scope=global sbatch_support=1 \
+        "required chroot.so /mnt/jail\n\
+         optional spank_pyxis.so runtime_path=/run/pyxis execute_entrypoint=0 container_scope=global sbatch_support=1 \
          container_image_save=\n\
          optional spanknccldebug.so enabled=0 log-level=INFO out-file=1 out-dir=/opt/soperator-outputs/nccl_logs \
          out-stdout=0\n\
