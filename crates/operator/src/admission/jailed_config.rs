@@ -64,7 +64,8 @@ fn remarks(config: &JailedConfig, file: &str, path: &str, problems: &mut Problem
         problems.add(Severity::Warning, path, message);
     } else if key_of_name(name).is_none() {
         let message = format!(
-            "{file} comes into the jail, but not to Slurm's daemons: names may have only letters, digits, '-', '_' and '.', which              is neither first nor last where there are directories"
+            "{file} comes into the jail, but not to Slurm's daemons: names may have only letters, digits, '-', '_' and '.', which \
+             is neither first nor last where there are directories"
         );
         problems.add(Severity::Warning, path, message);
     }
@@ -94,6 +95,7 @@ mod tests {
             let problems = told(path);
             assert_eq!((problems.len(), problems[0].severity), (1, Severity::Warning), "{path}");
             assert_eq!(problems[0].path, "spec.items[0].path");
+            assert!(!problems[0].message.contains("  "), "{}", problems[0].message);
         }
         for path in ["/etc/slurm/job_submit.lua", "/etc/slurm/prolog.d/10.sh", "/etc/motd"] {
             assert_eq!(told(path), [], "{path}");

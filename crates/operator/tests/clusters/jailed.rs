@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use api::nebius::{JAILED_FILES_FINALIZER, JailedConfig, SlurmCluster};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use operator::slurm_links::SlurmLinks;
 use serde_json::{Value, json};
 
 use crate::place::Place;
@@ -18,9 +19,19 @@ async fn map(place: &Place, name: &str, data: Value) -> Result<()> {
 }
 
 async fn jailed(place: &Place, name: &str, path: &str) -> Result<()> {
+    make(place, json!({ "name": name }), path).await
+}
+
+/// One that names its cluster.
+async fn named(place: &Place, name: &str, path: &str, cluster: &str) -> Result<()> {
+    let annotations = json!({ "slurm.nebius.ai/parental-cluster-ref": cluster });
+    make(place, json!({ "name": name, "annotations": annotations }), path).await
+}
+
+async fn make(place: &Place, metadata: Value, path: &str) -> Result<()> {
     let config = json!({
-        "apiVersion": "slurm.nebius.ai/v1alpha1", "kind": "JailedConfig", "metadata": { "name": name },
-        "spec": { "configMap": { "name": name }, "items": [{ "key": "k", "path": path }] },
+        "apiVersion": "slurm.nebius.ai/v1alpha1", "kind": "JailedConfig", "metadata": metadata,
+        "spec": { "configMap": { "name": metadata["name"] }, "items": [{ "key": "k", "path": path }] },
     });
     place.api::<JailedConfig>().create(&PostParams::default(), &serde_json::from_value(config)?).await?;
     Ok(())
@@ -29,6 +40,12 @@ async fn jailed(place: &Place, name: &str, path: &str) -> Result<()> {
 async fn configs(place: &Place) -> Result<BTreeMap<String, String>> {
     let map = place.api::<ConfigMap>().get_opt("a-slurm-configs").await?;
     Ok(map.and_then(|map| map.data).unwrap_or_default())
+}
+
+/// The files of a cluster, if it has any.
+async fn files_of(place: &Place, cluster: &str) -> Result<Option<BTreeMap<String, String>>> {
+    let map = place.api::<ConfigMap>().get_opt(&format!("{cluster}-slurm-configs")).await?;
+    Ok(map.and_then(|map| map.data))
 }
 
 async fn until_config(place: &Place, key: &str, text: Option<&str>) -> Result<()> {
@@ -83,12 +100,11 @@ fn most(start: Instant) -> usize {
 async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     let place = Place::new("jailed-many").await?;
     place.make("a", |_| {}).await?;
-    until_config(
-        &place,
-        "custom_slurm.conf",
-        configs(&place).await?.get("custom_slurm.conf").map(String::as_str),
-    )
-    .await?;
+    place
+        .until("the set is there", async || {
+            Ok(configs(&place).await?.get("slurm.conf").is_some().then_some(()))
+        })
+        .await?;
     place.until_quiet().await?;
     let (before, start) = (writes(&place), Instant::now());
     for number in 0..20 {
@@ -145,5 +161,43 @@ async fn a_jailed_config_whose_cluster_is_gone_may_go() -> Result<()> {
             Ok(configs.get_opt("alone").await?.is_none().then_some(()))
         })
         .await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cluster_takes_no_files_from_the_first() -> Result<()> {
+    let mut place = Place::new("jailed-two").await?;
+    place.make("a", |_| {}).await?;
+    map(&place, "more", json!({ "k": "X=1" })).await?;
+    jailed(&place, "more", "/etc/slurm/x.conf").await?;
+    until_config(&place, "x.conf", Some("X=1")).await?;
+
+    place.make("b", |_| {}).await?;
+    place.until("the second has files", async || files_of(&place, "b").await).await?;
+    // Something else changes, so that the first looks at all of its files.
+    map(&place, "other", json!({ "k": "1" })).await?;
+    named(&place, "other", "/etc/slurm/other.conf", "a").await?;
+    until_config(&place, "other.conf", Some("1")).await?;
+    place.until_quiet().await?;
+    until_config(&place, "x.conf", Some("X=1")).await?;
+    // An operator that was started anew finds them where they are.
+    place.restart(SlurmLinks::default()).await?;
+    map(&place, "other", json!({ "k": "2" })).await?;
+    until_config(&place, "other.conf", Some("2")).await?;
+    assert_eq!(configs(&place).await?.get("x.conf").map(String::as_str), Some("X=1"));
+    let second = files_of(&place, "b").await?.context("the set of the second")?;
+    assert!(!second.contains_key("x.conf"), "it never had them");
+    let told = place.api::<Event>().list(&ListParams::default()).await?;
+    let told = told.iter().any(|event| event.reason.as_deref() == Some("Unclear"));
+    assert!(told, "the user is told");
+
+    // Whose files they are in the jail is as unclear: nobody lets it go without them.
+    let held = json!({ "metadata": { "finalizers": [JAILED_FILES_FINALIZER] } });
+    let configs = place.api::<JailedConfig>();
+    configs.patch("more", &PatchParams::default(), &Patch::Merge(&held)).await?;
+    configs.delete("more", &DeleteParams::default()).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let kept = configs.get_opt("more").await?.context("its files are not out of the jail yet")?;
+    assert!(kept.metadata.deletion_timestamp.is_some());
     Ok(())
 }
