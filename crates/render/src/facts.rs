@@ -45,36 +45,59 @@ pub struct PopulateFacts {
     pub mark: Option<PopulateMark>,
     /// Whether it has done its work.
     pub is_done: bool,
-    /// Whether login or worker pods are there, which see the jail.
+    /// Whether login or worker pods are there, or about to be, which see the jail.
     pub jail_is_in_use: bool,
-    /// Whether the status does not tell the mode of maintenance yet that the spec has.
-    pub mode_is_new: bool,
+    /// Whether a pod that overwrites the jail has not ended yet, also one whose Job is gone.
+    pub overwriter_lives: bool,
+    /// The generation with which `maintenance: downscaleAndOverwritePopulateJail` came. `None` where the spec has another mode, or
+    /// the status does not tell yet.
+    pub wish: Option<i64>,
 }
 
 /// What a Job that fills the jail was made for. It is written on the Job ([`crate::labels::POPULATE_MARK`]), so that an
 /// operator that was started anew knows whether a wish to overwrite the jail was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PopulateMark {
-    /// To fill a jail, as the spec says.
+    /// To fill a jail; one that is full stays.
     Fill,
-    /// To overwrite it for `maintenance: downscaleAndOverwritePopulateJail`.
-    Overwrite,
+    /// To fill it anew, for `populateJail.overwrite`.
+    FillAnew,
+    /// To overwrite it for `maintenance: downscaleAndOverwritePopulateJail`, and for which wish ([`PopulateFacts::wish`]).
+    Overwrite(i64),
 }
+
+/// How marks begin that stand for [`PopulateMark::Overwrite`].
+const OVERWRITE: &str = "overwrite";
+const FILL: &str = "fill";
+const FILL_ANEW: &str = "fill-anew";
 
 impl PopulateMark {
     /// As the annotation writes it.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn to_annotation(self) -> String {
         match self {
-            Self::Fill => "fill",
-            Self::Overwrite => "overwrite",
+            Self::Fill => FILL.into(),
+            Self::FillAnew => FILL_ANEW.into(),
+            Self::Overwrite(wish) => format!("{OVERWRITE}-{wish}"),
         }
     }
 
     /// What the annotation says. One that says nothing known fills.
     #[must_use]
     pub fn from_annotation(text: Option<&str>) -> Self {
-        if text == Some(Self::Overwrite.as_str()) { Self::Overwrite } else { Self::Fill }
+        match text {
+            Some(FILL_ANEW) => Self::FillAnew,
+            Some(text) => text.strip_prefix(OVERWRITE).map_or(Self::Fill, |wish| {
+                Self::Overwrite(wish.strip_prefix('-').and_then(|wish| wish.parse().ok()).unwrap_or(0))
+            }),
+            None => Self::Fill,
+        }
+    }
+
+    /// Whether such a Job takes away what is in the jail.
+    #[must_use]
+    pub const fn overwrites(self) -> bool {
+        matches!(self, Self::FillAnew | Self::Overwrite(_))
     }
 }
 

@@ -42,6 +42,7 @@ pub use labels::Component;
 pub use names::Names;
 pub use node_set::{WorkerTemplate, node_set_objects, worker_template};
 pub use object::{Dynamic, Object, Policy, Rendered};
+pub use populate_jail::overwrites_jail;
 pub use secrets::{GeneratedSecret, Material, SshHostKeys, generated_secrets};
 pub use slurm_files::{config_hash, effective_set, slurm_configs};
 pub use validate::{ValidatedCluster, validate};

@@ -103,7 +103,15 @@ impl<'a> NebiusSet<'a> {
 
     /// Workers that there should be now.
     pub(super) fn replicas(&self) -> u32 {
-        if self.in_maintenance() { 0 } else { u32::try_from(self.object.spec.replicas).unwrap_or(0) }
+        if self.in_maintenance() || self.start_waits().is_some() {
+            return 0;
+        }
+        u32::try_from(self.object.spec.replicas).unwrap_or(0)
+    }
+
+    /// Why no workers are made for now.
+    pub(super) fn start_waits(&self) -> Option<&'static str> {
+        self.here.and_then(|here| here.about.start_waits)
     }
 
     /// Why workers keep their revision for now.

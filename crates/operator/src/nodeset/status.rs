@@ -47,7 +47,15 @@ pub fn planned(set: &NebiusSet<'_>, outcome: &Outcome<'_>) -> NodeSetStatus {
         {
             message = format!("{message}; {waits}");
         }
-        fold.put(condition.type_, condition.holds, reason, &message);
+        let mut holds = condition.holds;
+        // None are there, as is planned for now, but not as the spec says.
+        if condition.type_ == planned_condition::PODS_READY
+            && !set.in_maintenance()
+            && let Some(waits) = set.start_waits()
+        {
+            (holds, message) = (false, waits.into());
+        }
+        fold.put(condition.type_, holds, reason, &message);
     }
     // What a plan says nothing of is over.
     let said = |type_: &str| plan.conditions.iter().any(|condition| condition.type_ == type_);

@@ -10,11 +10,12 @@ use engine::cache::Change;
 use engine::controller::Controller;
 use engine::view::{Guarded, PodView};
 use kube::Resource;
+use render::{Component, labels};
 use slurm_client::Changed;
 
 use crate::caches::{BY_NODE, Caches};
 use crate::context::Context;
-use crate::owner::{Parent, owner_key, parent_of, sets_of};
+use crate::owner::{Parent, label, owner_key, parent_of, sets_of};
 use crate::worker_pods::is_forced;
 use crate::workers;
 
@@ -87,7 +88,17 @@ fn watch_cluster(controller: &Controller, caches: &Caches) {
             })*
         };
     }
-    of_cluster!(service_accounts, stateful_sets, deployments);
+    of_cluster!(service_accounts, stateful_sets, deployments, jobs);
+    // A pod that overwrites the jail holds up all workers until it has ended.
+    let known = caches.clone();
+    controller.watch(&caches.pods, move |change| {
+        let of_jail =
+            |pod: &&Arc<PodView>| label(&***pod, labels::COMPONENT) == Some(Component::PopulateJail.as_str());
+        let pod = change.object().filter(of_jail);
+        let cluster = pod.and_then(|pod| label(&**pod, labels::INSTANCE));
+        let cluster = cluster.map(|cluster| Key::new(&change.key.namespace, cluster));
+        cluster.map(|cluster| sets_near(&known, &cluster)).unwrap_or_default()
+    });
     // The key for tokens. A user may bring it, so that the name has to tell.
     let known = caches.clone();
     controller.watch(&caches.secrets, move |change| {

@@ -11,21 +11,22 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
 use render::{
-    Component, Facts, GeneratedSecret, Material, NodeSetFacts, PopulateFacts, PopulateMark, References,
-    Served, WorkerFacts, generated_secrets, labels,
+    Component, Facts, GeneratedSecret, Material, Names, NodeSetFacts, PopulateFacts, PopulateMark,
+    References, Served, WorkerFacts, generated_secrets, labels,
 };
 use slurm::{NodeName, Secret};
 
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::order::{self, Image, Images, Presence};
+use super::populate;
 use crate::context::Context;
 use crate::error::Error;
 use crate::owner::{annotation, label};
 use crate::secrets;
 
 /// Collects the facts. `programs` are those of slurmctld's image, as far as they are known; `before` are the nodes that
-/// Slurm's files name now.
+/// Slurm's files name now; `wish` is that to overwrite the jail ([`PopulateFacts::wish`]).
 pub async fn gather(
     context: &Context,
     cluster: &Key,
@@ -33,6 +34,7 @@ pub async fn gather(
     live: &Live,
     programs: Option<BTreeSet<String>>,
     before: &KeptNodes,
+    wish: Option<i64>,
 ) -> Result<(Facts, secrets::Names), Error> {
     let mut facts = Facts {
         served: served(context, live),
@@ -41,7 +43,7 @@ pub async fn gather(
         running: order::running(presence(validated, live)),
         held_images: order::held_images(&images(validated, live)),
         slurmctld_programs: programs,
-        populate: populate(live),
+        populate: populate_facts(live, validated.names(), wish),
         ..Facts::default()
     };
     // As long as nobody knows what slurmctld's image holds, slurmrestd stays as it is.
@@ -58,16 +60,33 @@ pub async fn gather(
     Ok((facts, names))
 }
 
-/// The Job that fills the jail, and whether somebody would see what it does.
-fn populate(live: &Live) -> PopulateFacts {
+/// The Job that fills the jail, and whether somebody would see what it does. `wish` is [`PopulateFacts::wish`].
+pub(super) fn populate_facts(live: &Live, names: &Names, wish: Option<i64>) -> PopulateFacts {
     let job = live.populate_jail.as_deref();
+    let overwriters = live.pods_of(Component::PopulateJail).into_iter().filter(|pod| {
+        !populate::has_ended(pod)
+            && PopulateMark::from_annotation(annotation(&***pod, labels::POPULATE_MARK)).overwrites()
+    });
     PopulateFacts {
         mark: job.map(|job| PopulateMark::from_annotation(annotation(job, labels::POPULATE_MARK))),
         is_done: job.is_some_and(JobView::is_done),
-        jail_is_in_use: live.workers().next().is_some() || !live.pods_of(Component::Login).is_empty(),
-        // Whoever has the status says so.
-        mode_is_new: false,
+        jail_is_in_use: jail_is_in_use(live, names),
+        overwriter_lives: overwriters.count() > 0,
+        wish,
     }
+}
+
+/// Whether somebody may be in the jail: login and worker pods of whoever made them, and those that a set makes again the next moment.
+fn jail_is_in_use(live: &Live, names: &Names) -> bool {
+    let users = [Component::Login, Component::Worker, Component::NodeSet];
+    let worker = names.worker();
+    live.workers().next().is_some()
+        || users.into_iter().any(|component| !live.pods_of(component).is_empty())
+        || live.login.as_ref().is_some_and(|login| login.spec.replicas > 0)
+        || live.node_sets().any(|set| {
+            let ready = set.status.as_ref().and_then(|status| status.replicas).unwrap_or(0);
+            ready > 0 || (set.name_any() == worker && set.spec.replicas > 0)
+        })
 }
 
 /// Containers whose images take part in a change of version.
@@ -144,7 +163,8 @@ fn references(context: &Context, namespace: &str) -> References {
     }
 }
 
-fn presence(validated: &ValidatedCluster, live: &Live) -> Presence {
+/// How far maintenance is.
+pub(super) fn presence(validated: &ValidatedCluster, live: &Live) -> Presence {
     let worker = validated.names().worker();
     let set = live.node_sets().find(|set| set.name_any() == worker);
     Presence {

@@ -31,8 +31,18 @@ const MOST: usize = 512 << 10;
 /// Content of files by name.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// What each JailedConfig was when it was looked at: generation and uid, and the version of its ConfigMap.
-type Versions = BTreeMap<String, (i64, String, Option<String>)>;
+/// What each JailedConfig was when it was looked at, by name.
+type Versions = BTreeMap<String, Version>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    generation: i64,
+    uid: String,
+    /// That of its ConfigMap.
+    map: Option<String>,
+    /// Whether nobody knew whose it is.
+    is_unclear: bool,
+}
 
 /// What is remembered of the JailedConfigs of all clusters.
 #[derive(Debug, Default)]
@@ -66,6 +76,19 @@ pub struct JailedFiles {
     pub config_maps: BTreeSet<String>,
     /// When to look again, because a change is only taken when no other follows it.
     pub again: Option<Duration>,
+    /// What could not be read; what was there before stands in its place.
+    pub failed: Option<Error>,
+}
+
+/// Whose a JailedConfig is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Parent {
+    /// This one's; it may not exist.
+    Cluster(Key),
+    /// It names none, and its namespace has several.
+    Unclear,
+    /// It names none, and its namespace has none.
+    None,
 }
 
 /// What to do about what is seen.
@@ -85,26 +108,45 @@ impl Jailed {
         own: &str,
         now: Instant,
     ) -> Result<JailedFiles, Error> {
-        let configs = configs_of(&context.caches, cluster, own);
-        let configs: Vec<&JailedConfig> = configs.iter().filter_map(|config| config.ok()).collect();
-        let versions = versions(&context.caches, &configs);
-        let config_maps = configs.iter().map(|config| config.spec.config_map.name.clone()).collect();
+        let found = configs_of(&context.caches, cluster, own);
+        let configs: Vec<Found<'_>> = found.iter().filter_map(Found::of).collect();
+        let mut versions = versions(&context.caches, &configs);
+        let config_maps = configs.iter().map(|found| found.config.spec.config_map.name.clone()).collect();
         let known = self.clusters.lock().get(cluster).cloned();
         match step(known.as_ref(), &versions, now) {
             Step::Keep => {
-                let files = known.map(|known| known.files).unwrap_or_default();
-                Ok(JailedFiles { files, config_maps, again: None })
+                let mut known = known.unwrap_or_default();
+                // A change that was taken back is none.
+                known.pending = None;
+                let files = known.files.clone();
+                self.clusters.lock().insert(cluster.clone(), known);
+                Ok(JailedFiles { files, config_maps, ..JailedFiles::default() })
             }
             Step::Wait(pending, again) => {
                 let mut known = known.unwrap_or_default();
                 known.pending = Some(pending);
                 let files = known.files.clone();
                 self.clusters.lock().insert(cluster.clone(), known);
-                Ok(JailedFiles { files, config_maps, again: Some(again) })
+                Ok(JailedFiles { files, config_maps, again: Some(again), failed: None })
             }
             Step::Take => {
-                let parts =
-                    read_parts(context, cluster, own, &configs, &versions, known.unwrap_or_default()).await?;
+                let before = known.as_ref().map(|known| known.files.clone());
+                let known = known.unwrap_or_default();
+                let read = read_parts(context, cluster, own, &configs, &versions, known).await;
+                let Parts { parts, unread } = match (read, before) {
+                    (Ok(read), _) => read,
+                    // Nothing is noted, so it is tried again.
+                    (Err(error), Some(files)) => {
+                        return Ok(JailedFiles { files, config_maps, again: None, failed: Some(error) });
+                    }
+                    (Err(error), None) => return Err(error),
+                };
+                let mut failed = None;
+                for (name, error) in unread {
+                    // So that it is another version the next time.
+                    versions.remove(&name);
+                    failed = failed.or(Some(error));
+                }
                 let files = merge(&configs, &parts, |config| {
                     let note = format!(
                         "its files are not given to Slurm: all files below /etc/slurm together may have {} KiB",
@@ -114,7 +156,7 @@ impl Jailed {
                 });
                 let known = Known { versions, parts, files: files.clone(), pending: None };
                 self.clusters.lock().insert(cluster.clone(), known);
-                Ok(JailedFiles { files, config_maps, again: None })
+                Ok(JailedFiles { files, config_maps, again: None, failed })
             }
         }
     }
@@ -125,29 +167,54 @@ impl Jailed {
     }
 }
 
-/// The JailedConfigs of a cluster that have a part in Slurm's configuration, in the order in which they get a path.
-fn configs_of(caches: &Caches, cluster: &Key, own: &str) -> Vec<Arc<Guarded<JailedConfig>>> {
-    let mut configs = caches.jailed_configs.list();
-    configs.retain(|config| {
-        config.ok().is_some_and(|config| {
-            config.meta().deletion_timestamp.is_none()
-                && config.name_any() != own
-                && parent(caches, config).as_ref() == Some(cluster)
-                && names(config).next().is_some()
-        })
-    });
-    configs.sort_by_key(|config| config.ok().map(JailedConfig::rank));
+/// A JailedConfig that has a part in Slurm's configuration.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    config: &'a JailedConfig,
+    /// Whether nobody knows whose it is: then whoever has its files keeps them as they are.
+    is_unclear: bool,
+}
+
+impl<'a> Found<'a> {
+    fn of((config, is_unclear): &'a (Arc<Guarded<JailedConfig>>, bool)) -> Option<Self> {
+        Some(Self { config: config.ok()?, is_unclear: *is_unclear })
+    }
+}
+
+/// The JailedConfigs that have, or may have, a part in the configuration of a cluster, and whether it is unclear; in the order in which
+/// they get a path. Those that are surely the cluster's come first.
+fn configs_of(caches: &Caches, cluster: &Key, own: &str) -> Vec<(Arc<Guarded<JailedConfig>>, bool)> {
+    let takes_part = |config: &JailedConfig| {
+        config.meta().deletion_timestamp.is_none()
+            && config.meta().namespace.as_deref() == Some(&*cluster.namespace)
+            && config.name_any() != own
+            && names(config).next().is_some()
+    };
+    let whose = |config: Arc<Guarded<JailedConfig>>| {
+        let is_unclear = match parent(caches, config.ok().filter(|config| takes_part(config))?) {
+            Parent::Cluster(parent) if parent == *cluster => false,
+            Parent::Unclear => true,
+            Parent::Cluster(_) | Parent::None => return None,
+        };
+        Some((config, is_unclear))
+    };
+    let mut configs: Vec<_> = caches.jailed_configs.list().into_iter().filter_map(whose).collect();
+    configs.sort_by_key(|(config, is_unclear)| (*is_unclear, config.ok().map(JailedConfig::rank)));
     configs
 }
 
 /// The cluster of a JailedConfig: the one that it names, or the only one in its namespace.
-fn parent(caches: &Caches, config: &JailedConfig) -> Option<Key> {
+fn parent(caches: &Caches, config: &JailedConfig) -> Parent {
     let namespace = config.namespace().unwrap_or_default();
     if let Some(named) = config.cluster() {
-        return Some(Key::new(&namespace, named));
+        return Parent::Cluster(Key::new(&namespace, named));
     }
     let mut clusters = clusters_in(caches, &namespace).into_iter();
-    clusters.next().filter(|_| clusters.next().is_none())
+    match (clusters.next(), clusters.next()) {
+        (Some(only), None) => Parent::Cluster(only),
+        (Some(_), Some(_)) => Parent::Unclear,
+        (None, _) => Parent::None,
+    }
 }
 
 /// Keys of its ConfigMap, and the names of the files below `/etc/slurm` that they become.
@@ -156,12 +223,13 @@ fn names(config: &JailedConfig) -> impl Iterator<Item = (&str, &str)> {
     items.filter_map(|item| Some((item.key.as_str(), name_of_path(&item.path)?)))
 }
 
-fn versions(caches: &Caches, configs: &[&JailedConfig]) -> Versions {
-    let version = |config: &&JailedConfig| {
+fn versions(caches: &Caches, configs: &[Found<'_>]) -> Versions {
+    let version = |found: &Found<'_>| {
+        let config = found.config;
         let map = Key::new(&config.namespace().unwrap_or_default(), &config.spec.config_map.name);
         let map = caches.config_maps.get(&map).and_then(|map| map.resource_version());
         let (generation, uid) = (config.meta().generation.unwrap_or(0), config.uid().unwrap_or_default());
-        (config.name_any(), (generation, uid, map))
+        (config.name_any(), Version { generation, uid, map, is_unclear: found.is_unclear })
     };
     configs.iter().map(version).collect()
 }
@@ -183,28 +251,48 @@ fn step(known: Option<&Known>, seen: &Versions, now: Instant) -> Step {
     }
 }
 
+/// What JailedConfigs add, by name.
+#[derive(Default)]
+struct Parts {
+    parts: BTreeMap<String, Files>,
+    /// Those that could not be read, and keep what they had.
+    unread: BTreeMap<String, Error>,
+}
+
 /// What each JailedConfig adds. One whose ConfigMap is missing keeps what it had: who deletes a ConfigMap by mistake has not
-/// asked Slurm for anything.
+/// asked Slurm for anything. The same goes for one whose ConfigMap cannot be read now, and for one of which a second cluster in the
+/// namespace has made it unclear whose it is.
 async fn read_parts(
     context: &Context,
     cluster: &Key,
     own: &str,
-    configs: &[&JailedConfig],
+    configs: &[Found<'_>],
     seen: &Versions,
     mut known: Known,
-) -> Result<BTreeMap<String, Files>, Error> {
-    let mut parts = BTreeMap::new();
+) -> Result<Parts, Error> {
+    let mut read = Parts::default();
     let mut in_place = None;
-    for config in configs {
+    for Found { config, is_unclear } in configs {
         let name = config.name_any();
         let part = known.parts.remove(&name);
         if let Some(part) = &part
             && known.versions.get(&name) == seen.get(&name)
         {
-            parts.insert(name, part.clone());
+            read.parts.insert(name, part.clone());
             continue;
         }
-        let map = read_map(context, &Key::new(&cluster.namespace, &config.spec.config_map.name)).await?;
+        let map = if *is_unclear {
+            let note = "there are several SlurmClusters in its namespace, so its files stay where they are; name one of them by the \
+                        annotation slurm.nebius.ai/parental-cluster-ref";
+            context.tell(*config, EventType::Warning, "Unclear", note);
+            Files::new()
+        } else {
+            let key = Key::new(&cluster.namespace, &config.spec.config_map.name);
+            read_map(context, &key).await.unwrap_or_else(|error| {
+                read.unread.insert(name.clone(), error);
+                Files::new()
+            })
+        };
         let mut before = part;
         if before.is_none() && names(config).any(|(key, _)| !map.contains_key(key)) {
             if in_place.is_none() {
@@ -218,9 +306,9 @@ async fn read_parts(
             let content = map.get(key).or_else(|| before.as_ref()?.get(file))?;
             Some((file.to_owned(), content.clone()))
         };
-        parts.insert(name, names(config).filter_map(content).collect());
+        read.parts.insert(name, names(config).filter_map(content).collect());
     }
-    Ok(parts)
+    Ok(read)
 }
 
 /// Content of a ConfigMap by key; empty if it is missing.
@@ -236,13 +324,9 @@ async fn read_map(context: &Context, key: &Key) -> Result<Files, Error> {
 }
 
 /// All files; of those that several want, the first one's. A JailedConfig that is too large is left out as a whole.
-fn merge(
-    configs: &[&JailedConfig],
-    parts: &BTreeMap<String, Files>,
-    too_large: impl Fn(&JailedConfig),
-) -> Files {
+fn merge(configs: &[Found<'_>], parts: &BTreeMap<String, Files>, too_large: impl Fn(&JailedConfig)) -> Files {
     let (mut files, mut size) = (Files::new(), 0);
-    for config in configs {
+    for Found { config, .. } in configs {
         let Some(part) = parts.get(&config.name_any()) else { continue };
         let new: usize = part.values().map(Vec::len).sum();
         if size + new > MOST {
@@ -268,11 +352,7 @@ pub async fn release(context: &Context, namespace: &str) -> Result<(), Error> {
         {
             continue;
         }
-        let cluster = config.ok().and_then(|config| parent(caches, config));
-        let is_served = cluster
-            .and_then(|cluster| caches.clusters.get(&cluster))
-            .is_some_and(|cluster| cluster.meta().deletion_timestamp.is_none());
-        if !is_served {
+        if !is_served(caches, &config) {
             finalizer::remove(&context.client, &*config, JAILED_FILES_FINALIZER).await.map_err(|error| {
                 Error::call("the finalizer could not be taken from a JailedConfig", error)
             })?;
@@ -280,6 +360,23 @@ pub async fn release(context: &Context, namespace: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Whether somebody is there who takes its files out of the jail, or will be when the user has said whose it is. One that cannot be read
+/// may be anybody's.
+fn is_served(caches: &Caches, config: &Guarded<JailedConfig>) -> bool {
+    let is_live = |cluster: &Key| {
+        let cluster = caches.clusters.get(cluster);
+        cluster.is_some_and(|cluster| cluster.meta().deletion_timestamp.is_none())
+    };
+    match config.ok().map(|config| parent(caches, config)) {
+        Some(Parent::Cluster(cluster)) => is_live(&cluster),
+        Some(Parent::None) => false,
+        Some(Parent::Unclear) | None => {
+            let namespace = config.meta().namespace.as_deref().unwrap_or_default();
+            clusters_in(caches, namespace).iter().any(is_live)
+        }
+    }
 }
 
 /// The clusters that a change of a JailedConfig concerns. Without any in its namespace, a key that leads nowhere: the look at it
@@ -304,7 +401,9 @@ mod tests {
     use super::*;
 
     fn versions(map: &str) -> Versions {
-        [("a".to_owned(), (1, "u".to_owned(), Some(map.to_owned())))].into()
+        let version =
+            Version { generation: 1, uid: "u".into(), map: Some(map.to_owned()), is_unclear: false };
+        [("a".to_owned(), version)].into()
     }
 
     fn config(name: &str) -> JailedConfig {
@@ -316,6 +415,10 @@ mod tests {
             ] },
         }))
         .unwrap()
+    }
+
+    fn surely(config: &JailedConfig) -> Found<'_> {
+        Found { config, is_unclear: false }
     }
 
     #[test]
@@ -367,8 +470,9 @@ mod tests {
         ]
         .into();
         let left_out = Mutex::new(Vec::new());
-        let files =
-            merge(&[&first, &second, &third], &parts, |config| left_out.lock().push(config.name_any()));
+        let files = merge(&[&first, &second, &third].map(surely), &parts, |config| {
+            left_out.lock().push(config.name_any())
+        });
         assert_eq!(
             files.iter().map(|(name, file)| (name.as_str(), file.len())).collect::<Vec<_>>(),
             [("x.conf", 1), ("y.conf", 2)]

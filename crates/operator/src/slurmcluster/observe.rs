@@ -7,7 +7,7 @@ use api::nebius::{NodeSet, SlurmCluster, jailed_config_condition};
 use engine::view::WorkloadView;
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
-use render::{Component, Facts, PopulateMark, Rendered};
+use render::{Component, Facts, PopulateMark, Rendered, overwrites_jail};
 use slurm::agent::AgentState;
 
 use super::explain::{self, Trouble};
@@ -49,6 +49,9 @@ impl Evidence<'_> {
         if self.validated.in_maintenance() && self.is_stopped(component) {
             return State::Maintenance;
         }
+        if let Some(waits) = self.start_waits(component) {
+            return State::NotReady(Trouble::waits(format!("{name}: {waits}")));
+        }
         match component {
             Component::Controller => self.workload(component, name, self.live.controller.as_deref()),
             Component::Login => self.workload(component, name, self.live.login.as_deref()),
@@ -71,7 +74,8 @@ impl Evidence<'_> {
                 "spec.slurmNodes.login.size is 0"
             }
             Component::PopulateJail if self.validated.maintenance == Maintenance::SkipPopulateJail => {
-                "spec.maintenance is skipPopulateJail: the jail is taken as it is"
+                "spec.maintenance is skipPopulateJail: no Job fills the jail, it is taken as it is; login and worker pods \
+                 wait until it holds a root file system"
             }
             Component::PopulateJail
                 if self.validated.maintenance == Maintenance::DownscaleAndDeletePopulateJail =>
@@ -105,6 +109,24 @@ impl Evidence<'_> {
             Component::PopulateJail => false,
             _ => self.live.workers().next().is_none(),
         }
+    }
+
+    /// Why a part has no pods yet that is not stopped for maintenance any more; none if it may have them.
+    fn start_waits(&self, component: Component) -> Option<&'static str> {
+        let running = &self.facts.running;
+        let waits = match component {
+            Component::Login => !running.login,
+            Component::Worker => !running.workers && self.wants_workers(),
+            _ => false,
+        };
+        if !waits || self.validated.in_maintenance() {
+            return None;
+        }
+        Some(if overwrites_jail(self.validated, &self.facts.populate) {
+            "started when the jail has been overwritten, see JailPopulated"
+        } else {
+            "started when slurmctld is ready"
+        })
     }
 
     fn workload<K>(&self, component: Component, name: &str, live: Option<&WorkloadView<K>>) -> State {
@@ -182,13 +204,22 @@ impl Evidence<'_> {
             return State::NotReady(trouble);
         }
         let job = self.live.populate_jail.as_deref();
-        let overwrites = self.validated.maintenance == Maintenance::DownscaleAndOverwritePopulateJail;
-        if overwrites && self.facts.populate.mark != Some(PopulateMark::Overwrite) {
+        let (facts, maintenance) = (&self.facts.populate, self.validated.maintenance);
+        let wish = facts.wish.map(PopulateMark::Overwrite);
+        let is_asked = maintenance == Maintenance::DownscaleAndOverwritePopulateJail;
+        // A Job that was made for an earlier wish tells nothing of this one.
+        if is_asked && (wish.is_none() || facts.mark != wish) {
             let message = "the jail is overwritten as soon as no login and no worker pod uses it";
             return State::NotReady(Trouble::waits(message));
         }
         let waits = self.missing(Component::PopulateJail).filter(|_| job.is_none_or(|job| !job.is_done()));
-        populate::state(job, &self.live.pods_of(Component::PopulateJail), waits)
+        let state = populate::state(job, &self.live.pods_of(Component::PopulateJail), waits);
+        let overwrite = self.validated.populate_jail.as_ref().is_ok_and(|populate| populate.overwrite);
+        if overwrite && facts.mark == Some(PopulateMark::Fill) {
+            populate::not_overwritten(state)
+        } else {
+            state
+        }
     }
 
     /// The program that writes files into the jail, and whether Slurm's configuration has come there: without it users' commands do

@@ -38,6 +38,15 @@ pub fn running(presence: Presence) -> Running {
     }
 }
 
+/// The same while the content of the jail is being taken away: nobody comes into it. Pods that are there stay.
+pub fn held_for_jail(running: Running, presence: Presence) -> Running {
+    Running {
+        workers: running.workers && presence.worker_pods,
+        login: running.login && presence.login_pods,
+        ..running
+    }
+}
+
 /// One part in a change of version.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
@@ -144,6 +153,15 @@ mod tests {
         assert!(now.controller && now.rest && now.accounting && !now.login && !now.workers);
         assert_eq!(running(Presence { controller_is_ready: true, ..stopped }), Running::default());
         assert_eq!(running(Presence::default()), Running::default(), "a new cluster starts all at once");
+    }
+
+    #[test]
+    fn nobody_comes_into_a_jail_that_is_being_overwritten_and_nobody_is_thrown_out() {
+        let ready = Presence { controller_is_ready: true, ..Presence::default() };
+        let held = held_for_jail(running(ready), ready);
+        assert!(held.controller && held.rest && held.accounting && !held.login && !held.workers);
+        let used = Presence { login_pods: true, worker_pods: true, ..ready };
+        assert_eq!(held_for_jail(running(used), used), Running::default());
     }
 
     fn image(live: &str, wanted: &str, is_rolled_out: bool) -> Image {

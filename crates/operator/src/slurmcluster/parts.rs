@@ -14,6 +14,8 @@ pub enum State {
     Maintenance,
     /// As it should be: so many of so many are ready.
     Ready,
+    /// The same, and something that the user may not expect.
+    ReadyBut(String),
     /// Not as it should be, and why.
     NotReady(Trouble),
 }

@@ -8,6 +8,22 @@ use kube::ResourceExt as _;
 use super::explain::{Trouble, pod_trouble};
 use super::parts::State;
 
+/// What is told where a jail stays as it is although `populateJail.overwrite` is true.
+const NOT_OVERWRITTEN: &str = "spec.populateJail.overwrite does not count for this Job: it does only when the Job is made while there are \
+                               no login and no worker pods; to overwrite the jail, set spec.maintenance to \
+                               downscaleAndOverwritePopulateJail";
+
+/// The same for a Job that does not overwrite although `populateJail.overwrite` is true.
+pub fn not_overwritten(state: State) -> State {
+    match state {
+        State::Ready => State::ReadyBut(NOT_OVERWRITTEN.into()),
+        State::NotReady(trouble) => {
+            State::NotReady(Trouble { message: format!("{}; {NOT_OVERWRITTEN}", trouble.message), ..trouble })
+        }
+        other => other,
+    }
+}
+
 /// How the Job stands. `pods` are all that it has made, `waits` is what is known to be missing before a pod could start.
 pub fn state(job: Option<&JobView>, pods: &[&Arc<PodView>], waits: Option<Trouble>) -> State {
     let Some(job) = job else {
@@ -36,8 +52,12 @@ pub fn state(job: Option<&JobView>, pods: &[&Arc<PodView>], waits: Option<Troubl
 
 /// Why a pod that has not ended does not start; none if it tells nothing.
 fn unfinished_trouble(pod: &PodView) -> Option<Trouble> {
-    let has_ended = matches!(pod.status.phase.as_deref(), Some("Failed" | "Succeeded"));
-    if has_ended { None } else { pod_trouble(pod) }
+    if has_ended(pod) { None } else { pod_trouble(pod) }
+}
+
+/// Whether a pod runs nothing any more.
+pub fn has_ended(pod: &PodView) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Failed" | "Succeeded"))
 }
 
 /// What the pod that ended badly last has said.

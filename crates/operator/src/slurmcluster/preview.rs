@@ -18,6 +18,7 @@ use super::jailed::Jailed;
 use super::kept_nodes;
 use super::live::Live;
 use super::reconcile::Look;
+use super::status::wish;
 use crate::caches::{Caches, Groups};
 use crate::context::Context;
 use crate::error::Error;
@@ -70,8 +71,13 @@ pub async fn preview(
     let caches = Caches::start(&client, &scope, Groups::NEBIUS, Overrides::default(), &stop);
     tokio::time::timeout(patience, caches.ready()).await.map_err(|_| PreviewError::NotFilled(patience))?;
 
-    let uid = caches.clusters.get(&key).and_then(|live| live.meta().uid.clone());
+    let known = caches.clusters.get(&key);
+    let uid = known.as_ref().and_then(|live| live.meta().uid.clone());
     cluster.metadata.uid = Some(uid.unwrap_or_else(|| NO_UID.into()));
+    cluster.status = known.as_ref().and_then(|live| live.ok()?.status.clone());
+    // A wish to overwrite the jail that is new becomes that of the next generation.
+    let next = known.as_ref().and_then(|live| live.meta().generation).unwrap_or(0) + 1;
+    let wish = wish(&cluster).unwrap_or(next);
     let Some(owner) = Owner::of(&cluster) else { return Ok(Preview::default()) };
     let validated = validate(&cluster, &defaults).map_err(PreviewError::Invalid)?;
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
@@ -81,7 +87,8 @@ pub async fn preview(
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
     let before = kept_nodes::in_place(&context, &validated).await?;
-    let (mut facts, names) = facts::gather(&context, &key, &validated, &live, programs, &before).await?;
+    let (mut facts, names) =
+        facts::gather(&context, &key, &validated, &live, programs, &before, Some(wish)).await?;
     let own = validated.names().slurm_configs();
     facts.more_configs = Jailed::default().look(&context, &key, &own, Instant::now()).await?.files;
     // The end of a change of version, not its first step.

@@ -13,7 +13,9 @@ use engine::{Key, malformed, status};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
-use render::{Component, Facts, Severity, ValidatedCluster, config_hash, labels, render, validate};
+use render::{
+    Component, Facts, Severity, ValidatedCluster, config_hash, labels, overwrites_jail, render, validate,
+};
 use slurm::agent::AgentState;
 
 use super::Memory;
@@ -25,8 +27,9 @@ use super::jailed::{self, JailedFiles};
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::observe::Evidence;
+use super::order;
 use super::pods;
-use super::status::{Observation, fold, news, tells_mode};
+use super::status::{Observation, fold, news, wish};
 use crate::context::Context;
 use crate::error::Error;
 use crate::references::References;
@@ -39,7 +42,13 @@ const LATER: Duration = Duration::from_secs(10);
 
 /// Brings a cluster one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {
-    jailed::release(context, &key.namespace).await?;
+    // The cluster goes on, whatever is wrong with a JailedConfig.
+    let released = jailed::release(context, &key.namespace).await;
+    let wake = reconcile_cluster(context, memory, key).await?;
+    released.map(|()| wake)
+}
+
+async fn reconcile_cluster(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {
     let Some(object) = context.caches.clusters.get(&key) else {
         forget(context, memory, &key);
         return Ok(Wake::OnChange);
@@ -124,9 +133,12 @@ impl Asked {
 impl Look<'_> {
     async fn run(&self) -> Result<Wake, Error> {
         let own = self.validated.names().slurm_configs();
-        let jailed = self.memory.jailed.look(self.context, self.key, &own, Instant::now()).await?;
-        let again = jailed.again;
+        let mut jailed = self.memory.jailed.look(self.context, self.key, &own, Instant::now()).await?;
+        let (again, failed) = (jailed.again, jailed.failed.take());
         let wake = self.bring_about(jailed).await?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         Ok(again.map_or(wake, |again| sooner(wake, again)))
     }
 
@@ -137,9 +149,11 @@ impl Look<'_> {
         let programs = self.memory.agents.programs(image);
         let before = self.nodes_before().await?;
         let (mut facts, names) =
-            facts::gather(context, self.key, validated, &live, programs, &before).await?;
+            facts::gather(context, self.key, validated, &live, programs, &before, wish(self.cluster)).await?;
         facts.more_configs = jailed.files;
-        facts.populate.mode_is_new = !tells_mode(self.cluster);
+        if overwrites_jail(validated, &facts.populate) {
+            facts.running = order::held_for_jail(facts.running, facts::presence(validated, &live));
+        }
         let nodes = Arc::new(kept_nodes::nodes_of(&facts.node_sets));
         self.memory.nodes.lock().insert(self.key.clone(), nodes);
         if secrets::rotate(context, (self.cluster, self.owner.uid()), validated, &names).await? {

@@ -54,10 +54,13 @@ pub fn fold(cluster: &SlurmCluster, seen: &Observation, now: Timestamp) -> Slurm
         None => set(type_::COMMON_AVAILABLE, true, "Available", ""),
         Some(problem) => set(type_::COMMON_AVAILABLE, false, "NotAvailable", problem),
     }
-    set(type_::POPULATE_JAIL_MODE, true, mode(cluster.spec.maintenance), "");
+    let since = since(cluster).or(generation);
+    let since = since.map(|since| format!("{SINCE}{since}")).unwrap_or_default();
+    set(type_::POPULATE_JAIL_MODE, true, mode(cluster.spec.maintenance), &since);
     for part in &seen.parts {
         match &part.state {
             State::Ready => set(part.condition, true, "Available", ""),
+            State::ReadyBut(message) => set(part.condition, true, "Available", message),
             State::Maintenance => set(part.condition, false, "Maintenance", "stopped for maintenance"),
             State::Off(message) => set(part.condition, false, "NotAvailable", message),
             State::NotReady(trouble) => set(part.condition, false, "NotAvailable", &trouble.message),
@@ -116,7 +119,7 @@ fn phase_of(seen: &Observation) -> &'static str {
     let troubles = seen.parts.iter().filter_map(|part| match &part.state {
         State::NotReady(trouble) => Some(trouble.is_missing),
         State::Maintenance => Some(false),
-        State::Ready | State::Off(_) => None,
+        State::Ready | State::ReadyBut(_) | State::Off(_) => None,
     });
     match troubles.max() {
         Some(true) => phase::PENDING,
@@ -128,12 +131,20 @@ fn phase_of(seen: &Observation) -> &'static str {
     }
 }
 
-/// Whether the status tells the mode of maintenance that the spec has.
-pub fn tells_mode(cluster: &SlurmCluster) -> bool {
-    let conditions = cluster.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|condition| {
-        condition.type_ == type_::POPULATE_JAIL_MODE && condition.reason == mode(cluster.spec.maintenance)
-    })
+/// Before the generation with which the mode came, in the message of the condition that tells the mode.
+const SINCE: &str = "since generation ";
+
+/// The generation with which the mode of maintenance came that the spec has; none if the status does not tell it yet.
+fn since(cluster: &SlurmCluster) -> Option<i64> {
+    let mut conditions = cluster.status.as_ref()?.conditions.iter().flatten();
+    let told = conditions.find(|condition| condition.type_ == type_::POPULATE_JAIL_MODE)?;
+    let since = told.message.strip_prefix(SINCE)?.parse().ok()?;
+    (told.reason == mode(cluster.spec.maintenance)).then_some(since)
+}
+
+/// The wish to overwrite the jail: the generation with which it came. None if there is none, or the status does not tell it yet.
+pub fn wish(cluster: &SlurmCluster) -> Option<i64> {
+    since(cluster).filter(|_| cluster.spec.maintenance == Maintenance::DownscaleAndOverwritePopulateJail)
 }
 
 /// The mode as a manifest writes it.
@@ -269,6 +280,26 @@ mod tests {
         assert_eq!(first, second);
         assert_eq!(news(Some(&first), &second), []);
         assert_eq!(first.observed_generation, Some(3));
+    }
+
+    #[test]
+    fn each_wish_to_overwrite_the_jail_has_the_generation_with_which_it_came() {
+        let mut cluster = cluster(None);
+        let mut told = |generation, maintenance| {
+            cluster.metadata.generation = Some(generation);
+            cluster.spec.maintenance = maintenance;
+            let before = wish(&cluster);
+            // Also a spec that is wrong tells its mode.
+            let invalid = Observation { invalid: vec!["wrong".into()], ..Observation::default() };
+            cluster.status = Some(fold(&cluster, &invalid, at(0)));
+            (before, wish(&cluster))
+        };
+        let overwrite = Maintenance::DownscaleAndOverwritePopulateJail;
+        assert_eq!(told(1, Maintenance::None), (None, None));
+        assert_eq!(told(2, overwrite), (None, Some(2)));
+        assert_eq!(told(3, overwrite), (Some(2), Some(2)), "something else was changed");
+        assert_eq!(told(4, Maintenance::None), (None, None));
+        assert_eq!(told(5, overwrite), (None, Some(5)), "another wish");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub(crate) fn var(name: impl Into<String>, value: impl Into<String>) -> EnvVar {
 }
 
 /// A variable with the value of a field of the pod.
-fn field_var(name: &str, field: &str) -> EnvVar {
+pub(crate) fn field_var(name: &str, field: &str) -> EnvVar {
     let source = ObjectFieldSelector { api_version: Some("v1".into()), field_path: field.into() };
     let value_from = EnvVarSource { field_ref: Some(source), ..EnvVarSource::default() };
     EnvVar { name: name.into(), value: None, value_from: Some(value_from) }

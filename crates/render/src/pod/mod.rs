@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 pub(crate) use container::{
-    JailUse, Limits, Role, place, place_of_worker, pull_policy, resources, some, var, with_jail,
+    JailUse, Limits, Role, field_var, place, place_of_worker, pull_policy, resources, some, var, with_jail,
 };
 pub(crate) use mount::Mount;
 pub(crate) use security::{Rights, app_armor_profile, context as security_context};
