@@ -26,11 +26,31 @@ pub fn show(agent: &Agent, mounts: &Mounts) -> Result<(), String> {
     for directory in DIRECTORIES.iter().filter(|directory| Path::new(directory).is_dir()) {
         mounts.bind(Path::new(directory), directory, Depth::All)?;
     }
+    for file in missing(Path::new(CONFIGURATION), mounts.root(), Path::new(CONFIGURATION)) {
+        mounts.bind(&file, &file, Depth::Itself)?;
+    }
     for program in programs_of_enroot() {
         give_capabilities(agent, &program);
         mounts.bind(&program, &program, Depth::Itself)?;
     }
     Ok(())
+}
+
+/// Files below a directory of the image that the jail does not have at the same place, sorted. An empty file there is a place where
+/// one of these was mounted before.
+fn missing(directory: &Path, jail: &Root, inside: &Path) -> Vec<PathBuf> {
+    let items = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for item in items {
+        let (path, inside) = (item.path(), inside.join(item.file_name()));
+        if path.is_dir() {
+            found.extend(missing(&path, jail, &inside));
+        } else if path.is_file() && !jail.has_file(&inside) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
 }
 
 fn programs_of_enroot() -> Vec<PathBuf> {
