@@ -99,13 +99,7 @@ struct Run {
 }
 
 impl Life {
-    fn new(
-        name: &'static str,
-        config: Config,
-        acts: Vec<Act>,
-        faults_from: usize,
-        has_slurm: bool,
-    ) -> Self {
+    fn new(name: &'static str, config: Config, acts: Vec<Act>, faults_from: usize, has_slurm: bool) -> Self {
         let (mut replicas, mut value, mut states) = (0, None, Vec::new());
         for act in &acts {
             match act {
