@@ -102,7 +102,7 @@ async fn twenty_changes_are_one_new_configuration() -> Result<()> {
     place.make("a", |_| {}).await?;
     place
         .until("the set is there", async || {
-            Ok(configs(&place).await?.get("slurm.conf").is_some().then_some(()))
+            Ok(configs(&place).await?.contains_key("slurm.conf").then_some(()))
         })
         .await?;
     place.until_quiet().await?;
