@@ -167,7 +167,10 @@ fn somebody_elses_files_are_left_alone_and_the_originals_jail_is_adopted() -> Re
     let volume = lab.volume(VOLUME)?;
     fs::write(volume.join("thesis.txt"), "years of work")?;
     let (code, said) = run(&lab)?;
-    assert!(code == 3 && said.contains("thesis.txt") && said.contains("populateJail.overwrite"), "{said}");
+    assert!(
+        code == 3 && said.contains("thesis.txt") && said.contains("downscaleAndOverwritePopulateJail"),
+        "{said}"
+    );
     let left: Vec<_> = fs::read_dir(&volume)?.map(|item| Ok(item?.file_name())).collect::<Result<_>>()?;
     assert_eq!(left, ["thesis.txt"], "nothing was changed");
 

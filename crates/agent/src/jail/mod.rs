@@ -75,7 +75,8 @@ impl Jail {
             match ready::is_ready(jail) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(format!(
-                    "the jail is not complete yet: {} is not there; see the Job populate-jail",
+                    "the jail is not complete yet: there is no {}, which the Job populate-jail makes; with skipPopulateJail fill the \
+                     jail yourself",
                     path::JAIL_MARKER
                 )),
                 Err(error) => Err(format!("the jail: cannot look at {}: {error}", jail.display())),

@@ -101,8 +101,8 @@ fn populate(jail: &Path, wish: &Wish) -> Result<String, Failure> {
 
 fn foreign(top: &Top, what: &str) -> Failure {
     Failure::Person(format!(
-        "{} is no jail and not empty (it holds {what}): nothing was changed. Name an empty volume, move away what it holds, or set \
-         populateJail.overwrite to have all of it replaced; then delete this Job",
+        "{} is no jail and not empty (it holds {what}): nothing was changed. Name an empty volume, or move away what it holds, then delete \
+         this Job; or set maintenance to downscaleAndOverwritePopulateJail to have all of it replaced",
         top.path().display()
     ))
 }
@@ -110,8 +110,8 @@ fn foreign(top: &Top, what: &str) -> Failure {
 fn withdrawn(top: &Top) -> Failure {
     Failure::Person(format!(
         "what {} held was being replaced, which was not ended and is not wished any more: nothing was changed now. Some of it is gone \
-         already. Set populateJail.overwrite again to have the rest replaced; or move {} away to have the jail taken as it is, half \
-         of it old and half new; then delete this Job",
+         already. Set maintenance to downscaleAndOverwritePopulateJail to have the rest replaced; or move {} away and delete this Job \
+         to have the jail taken as it is, half of it old and half new",
         top.path().display(),
         path::JAIL_JOURNAL
     ))

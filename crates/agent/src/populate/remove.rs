@@ -30,8 +30,8 @@ pub fn make_way(to: &OwnedFd, name: &CStr, path: &Path, replace: bool) -> Result
     match rustix::fs::unlinkat(to, name, AtFlags::REMOVEDIR) {
         Ok(()) => Ok(()),
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Failure::Person(format!(
-            "{} is a directory with something in it, where the jail has a file: move it away, or set populateJail.overwrite, then \
-             delete this Job",
+            "{} is a directory with something in it, where the jail has a file: move it away and delete this \
+             Job, or set maintenance to downscaleAndOverwritePopulateJail",
             path.display()
         ))),
         Err(error) => Err(of_file("remove", path, error)),

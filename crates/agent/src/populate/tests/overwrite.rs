@@ -82,7 +82,7 @@ fn an_overwrite_that_is_wished_no_more_removes_nothing_more() {
     assert!(!world.has_marker() && world.has("home/user/thesis"));
     let failure = world.populate_as(false, "three", Stop::default()).unwrap_err();
     assert_eq!(failure.exit_code(), 3);
-    assert!(failure.message().contains("populateJail.overwrite"), "{failure:?}");
+    assert!(failure.message().contains("downscaleAndOverwritePopulateJail"), "{failure:?}");
     assert_eq!(World::facts(&world.jail()), before, "nothing was changed");
     world.populate_as(true, "four", Stop::default()).unwrap();
     world.assert_complete("wished again");
