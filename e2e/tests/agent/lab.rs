@@ -243,7 +243,7 @@ impl Lab {
         let script = format!(
             "mkdir {JAIL_IMAGE} && cd / && cp --archive bin sbin lib* etc usr root home {JAIL_IMAGE} && cd {JAIL_IMAGE} \
              && mkdir -p dev proc run sys mnt opt/own srv var/log var/spool var/cache var/lib && mkdir -m 1777 tmp \
-             && rm -f etc/slurm/*"
+             && rm -rf etc/slurm/*"
         );
         self.machine.exec(&["bash", "-c", &script]).map(drop)
     }
