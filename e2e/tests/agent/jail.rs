@@ -32,6 +32,7 @@ Match User root
 ";
 const ROOT: [(&str, &str); 1] = [(env::JAIL, "root")];
 const MARKER: &str = "jail/.soperator-jail.json";
+const JOURNAL: &str = "jail/.soperator-jail.partial";
 /// Who would like to be somebody else.
 const MALLORY: &str = "\
 root:x:0:0::/root:/bin/bash
@@ -40,10 +41,11 @@ slurm:x:5001:5001::/:/bin/bash
 mallory:x:64030:5002::/:/bin/bash
 ";
 
-/// A jail as an image would have filled it, without the marker.
+/// A jail as an image would have filled it, but for the very last steps.
 fn jail(lab: &Lab) -> Result<()> {
     lab.jail_image()?;
     lab.machine().exec(&["cp", "--archive", JAIL_IMAGE, "/pods/jail"])?;
+    fs::write(lab.path(JOURNAL), "")?;
     fs::create_dir_all(lab.path("jail/home/alice/.ssh"))?;
     add_users(
         lab,
@@ -62,7 +64,8 @@ fn add_users(lab: &Lab, passwd: &str, group: &str) -> Result<()> {
 }
 
 fn complete(lab: &Lab) -> Result<()> {
-    Ok(fs::write(lab.path(MARKER), "{\"version\":1}\n")?)
+    fs::write(lab.path(MARKER), "{\"version\":1}\n")?;
+    Ok(fs::remove_file(lab.path(JOURNAL))?)
 }
 
 /// Makes a key pair on the machine and gives its private and public part.

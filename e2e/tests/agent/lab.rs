@@ -203,6 +203,10 @@ impl Lab {
             (shared("slurm-configs"), path::CONFIGS.to_owned()),
             (own("munge-socket"), path::MUNGE_SOCKET_DIR.to_owned()),
         ];
+        // It is no daemon, and a jail has a place for whatever is mounted where it is filled.
+        if name == command::POPULATE_JAIL {
+            mounted.clear();
+        }
         let spools = [
             (command::SLURMCTLD, path::SLURMCTLD_SPOOL),
             (command::SLURMDBD, path::SLURMDBD_SPOOL),
