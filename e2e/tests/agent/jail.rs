@@ -118,7 +118,10 @@ struct Witness {
 impl Witness {
     fn of(container: &Container<'_>, lab: &Lab) -> Result<Self> {
         let words = ["nsenter", "--target", &container.pid()?, "--mount", "--", "sleep", "1000"];
-        Ok(Self { child: lab.machine().command(&words).stdout(Stdio::null()).spawn()? })
+        let witness = Self { child: lab.machine().command(&words).stdout(Stdio::null()).spawn()? };
+        // It is there when it sees what the container does, which has mounts in its jail by now.
+        container.wait_until("the witness is in the container", || Ok(!witness.mounts()?.is_empty()))?;
+        Ok(witness)
     }
 
     /// Mounts inside the jail.
