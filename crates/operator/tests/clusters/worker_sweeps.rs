@@ -299,8 +299,9 @@ impl Scenario for Life {
             }
             let Some(status) = set.status else { return Ok(false) };
             let settled = status.observed_generation == set.metadata.generation;
-            // With Slurm all of them work in the end, and none is drained.
-            Ok(settled && (!self.has_slurm || status.phase == "Ready"))
+            // With Slurm all of them work in the end, none is drained, and none is protected any more: the jobs have ended.
+            let idle = || status.phase == "Ready" && !pods.iter().any(is_protected);
+            Ok(settled && (!self.has_slurm || idle()))
         }
         .boxed()
     }
@@ -369,6 +370,11 @@ impl Scenario for Life {
         }
         Ok(())
     }
+}
+
+/// Whether the operator says that a job is, or may be, on it.
+fn is_protected(pod: &Pod) -> bool {
+    pod.labels().contains_key(operator::nodeset::PROTECT)
 }
 
 /// All nodes take jobs, as if nothing had been.
