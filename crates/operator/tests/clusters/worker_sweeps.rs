@@ -299,9 +299,9 @@ impl Scenario for Life {
             }
             let Some(status) = set.status else { return Ok(false) };
             let settled = status.observed_generation == set.metadata.generation;
-            // With Slurm all of them work in the end, none is drained, and none is protected any more: the jobs have ended.
-            let idle = || status.phase == "Ready" && !pods.iter().any(is_protected);
-            Ok(settled && (!self.has_slurm || idle()))
+            // With Slurm all of them work in the end, none is drained, and so all are protected again.
+            let work = || status.phase == "Ready" && pods.iter().all(is_protected);
+            Ok(settled && (!self.has_slurm || work()))
         }
         .boxed()
     }
@@ -372,7 +372,7 @@ impl Scenario for Life {
     }
 }
 
-/// Whether the operator says that a job is, or may be, on it.
+/// Whether it is held against evictions, as all are but those whose node is drained and free.
 fn is_protected(pod: &Pod) -> bool {
     pod.labels().contains_key(operator::nodeset::PROTECT)
 }
