@@ -11,6 +11,7 @@ use engine::admission::OnFailure;
 use engine::settings::{Flags, Profile, World, load};
 use gpu_scheduler::names::SCHEDULER;
 use gpu_scheduler::webhook::{Config, Options};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -20,12 +21,25 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use rig::{ControlPlane, Namespace};
 use serde_json::{Value, json};
 
+use crate::idle::Idle;
+use crate::wire::Connection;
+
 const NAME: &str = "gpu-scheduler-webhook";
+
+/// Who is asked about a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Nobody,
+    /// The webhook that takes no time itself.
+    Idle,
+    Ours,
+}
 
 /// Everything that is needed for a measurement.
 pub(crate) struct Place {
     _plane: ControlPlane,
     with: Namespace,
+    idle: Namespace,
     without: Namespace,
     webhook: Child,
     pub(crate) address: SocketAddr,
@@ -42,9 +56,10 @@ impl Drop for Place {
 impl Place {
     pub(crate) async fn start(program: Option<&Path>) -> Result<Self> {
         let plane = ControlPlane::start().await?;
-        let (with, without) = (plane.namespace("with").await?, plane.namespace("without").await?);
+        let with = plane.namespace("with").await?;
+        let (idle, without) = (plane.namespace("idle").await?, plane.namespace("without").await?);
         let address = free_address()?;
-        register(&with, address).await?;
+        register(&with, NAME, address, None).await?;
         let mut webhook = match program {
             Some(program) => Command::new(program),
             None => Command::new(std::env::current_exe()?),
@@ -65,35 +80,47 @@ impl Place {
             .stdin(Stdio::null())
             .spawn()
             .context("cannot start the webhook")?;
-        let mut place = Self { _plane: plane, with, without, webhook, address, bundle: "".into() };
+        let mut place = Self { _plane: plane, with, idle, without, webhook, address, bundle: "".into() };
         place.bundle = place.wait().await?;
+        let answer = Connection::open(address, &place.bundle).await?.post("/mutate", &place.review()).await?;
+        let idle = Idle::start(&answer).await?;
+        register(&place.idle, "idle-webhook", idle.address, Some(&idle.bundle)).await?;
+        place.wait_until_asked(&place.idle).await?;
         Ok(place)
+    }
+
+    /// Waits until pods of this namespace get their variables.
+    async fn wait_until_asked(&self, namespace: &Namespace) -> Result<()> {
+        let pods = namespace.api::<Pod>();
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        for _ in 0..300 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if pods.create(&dry_run, &pod("first")?).await.is_ok_and(|pod| has_devices(&pod)) {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("the webhook of {} does not answer", namespace.name())
     }
 
     /// Waits until the API server gets answers, and returns whom to trust.
     async fn wait(&self) -> Result<Arc<str>> {
-        let secrets = self.with.api::<Secret>();
-        let pods = self.with.api::<Pod>();
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        for _ in 0..300 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            if pods.create(&dry_run, &pod("first")?).await.is_err() {
-                continue;
-            }
-            let secret = secrets.get(&format!("{NAME}-tls")).await?;
-            let bundle = secret.data.unwrap_or_default().remove("ca.crt").context("ca.crt")?;
-            return Ok(String::from_utf8(bundle.0)?.into());
-        }
-        anyhow::bail!("the webhook does not answer")
+        self.wait_until_asked(&self.with).await?;
+        let secret = self.with.api::<Secret>().get(&format!("{NAME}-tls")).await?;
+        let bundle = secret.data.unwrap_or_default().remove("ca.crt").context("ca.crt")?;
+        Ok(String::from_utf8(bundle.0)?.into())
     }
 
     pub(crate) fn client(&self) -> Client {
         self.with.client()
     }
 
-    /// The namespace that is asked about, or the other one.
-    pub(crate) fn namespace(&self, asked: bool) -> &str {
-        if asked { self.with.name() } else { self.without.name() }
+    /// The namespace about whose pods this one is asked.
+    pub(crate) fn namespace(&self, asked: Asked) -> &str {
+        match asked {
+            Asked::Nobody => self.without.name(),
+            Asked::Idle => self.idle.name(),
+            Asked::Ours => self.with.name(),
+        }
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -150,16 +177,22 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// What the chart registers, for one namespace and a server on this machine. The webhook keeps the caBundle.
-async fn register(namespace: &Namespace, address: SocketAddr) -> Result<()> {
+/// What the chart registers, for one namespace and a server on this machine. Ours keeps the caBundle itself.
+async fn register(
+    namespace: &Namespace,
+    name: &str,
+    address: SocketAddr,
+    bundle: Option<&str>,
+) -> Result<()> {
+    let bundle = bundle.map(|bundle| ByteString(bundle.as_bytes().to_vec()));
     let ours = "object.spec.schedulerName == 'gpu-scheduler'";
     let map = "has(object.metadata.annotations) && 'gpu-scheduling-map' in object.metadata.annotations";
     let assigned = "has(object.metadata.annotations) && ['gpu-scheduling-devices', 'gpu-scheduling-map-hash', \
                     'gpu-scheduling-shared'].exists(key, key in object.metadata.annotations)";
-    let webhook = |name: &str, path: &str, condition: String| {
+    let webhook = |kind: &str, path: &str, condition: String| {
         json!({
-            "name": format!("{name}.gpu-scheduler.soperator.local"),
-            "clientConfig": { "url": format!("https://{address}{path}") },
+            "name": format!("{kind}.{name}.soperator.local"),
+            "clientConfig": { "url": format!("https://{address}{path}"), "caBundle": &bundle },
             "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced" }],
             "matchConditions": [{ "name": "ours", "expression": condition }],
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": namespace.name() } },
@@ -169,7 +202,7 @@ async fn register(namespace: &Namespace, address: SocketAddr) -> Result<()> {
     let mut mutate = webhook("mutate", "/mutate", format!("{ours} && {map}"));
     mutate["reinvocationPolicy"] = json!("IfNeeded");
     let validate = webhook("pods", "/validate", format!("({ours} && !({map})) || ({assigned})"));
-    let object = |webhook: Value| json!({ "metadata": { "name": NAME }, "webhooks": [webhook] });
+    let object = |webhook: Value| json!({ "metadata": { "name": name }, "webhooks": [webhook] });
     let mutating: MutatingWebhookConfiguration = serde_json::from_value(object(mutate))?;
     Api::all(namespace.client()).create(&PostParams::default(), &mutating).await?;
     let validating: ValidatingWebhookConfiguration = serde_json::from_value(object(validate))?;
@@ -198,6 +231,13 @@ fn manifest(name: &str) -> Value {
             "volumes": [{ "name": "scratch", "emptyDir": {} }],
         },
     })
+}
+
+/// Whether it has got the variable for its devices.
+pub(crate) fn has_devices(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut env = containers.flat_map(|one| one.env.iter().flatten());
+    env.any(|one| one.name == "CUDA_VISIBLE_DEVICES")
 }
 
 /// The same as an object.

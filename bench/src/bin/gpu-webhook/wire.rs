@@ -39,7 +39,7 @@ impl Connection {
     }
 
     /// Sends a review and waits for the answer, which must be a patch.
-    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<()> {
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Result<Vec<u8>> {
         let head = format!(
             "POST {path}?timeout=3s HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             self.address,
@@ -51,21 +51,38 @@ impl Connection {
         self.read.clear();
         loop {
             ensure!(self.stream.read_buf(&mut self.read).await? > 0, "the webhook hung up");
-            let Some(end) = self.read.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-            let head = std::str::from_utf8(&self.read[..end])?.to_ascii_lowercase();
-            let length =
-                head.lines().find_map(|line| line.strip_prefix("content-length:")).context("a length")?;
-            if self.read.len() < end + 4 + length.trim().parse::<usize>()? {
-                continue;
-            }
-            let body = &self.read[end + 4..];
-            ensure!(head.starts_with("http/1.1 200"), "{head}");
+            let Some(Message { head, body, .. }) = Message::in_bytes(&self.read)? else { continue };
+            ensure!(head.starts_with("HTTP/1.1 200"), "{head}");
             ensure!(
                 body.windows(11).any(|part| part == b"\"JSONPatch\""),
                 "{}",
                 String::from_utf8_lossy(body)
             );
-            return Ok(());
+            return Ok(body.to_vec());
         }
+    }
+}
+
+/// A whole message of HTTP/1.1 with a length.
+pub(crate) struct Message<'a> {
+    pub(crate) head: &'a str,
+    pub(crate) body: &'a [u8],
+    /// Where the next one begins.
+    pub(crate) end: usize,
+}
+
+impl<'a> Message<'a> {
+    /// The first one of `bytes`, once all of it is there.
+    pub(crate) fn in_bytes(bytes: &'a [u8]) -> Result<Option<Self>> {
+        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
+        let head = std::str::from_utf8(&bytes[..end])?;
+        let length = head
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+            .context("a message without its length")?;
+        let (start, length) = (end + 4, length.1.trim().parse::<usize>()?);
+        let body = bytes.get(start..start + length);
+        Ok(body.map(|body| Self { head, body, end: start + length }))
     }
 }
