@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
 use rig::Rig;
 
 use super::install::OPERATOR_NAMESPACE;
@@ -28,7 +28,7 @@ impl OperatorPeace {
 }
 
 /// The operator is killed at a random moment within a time; dropping this waits until that has happened.
-pub struct OperatorKill(Option<JoinHandle<()>>);
+pub struct OperatorKill(Option<JoinHandle<Result<()>>>);
 
 impl OperatorKill {
     /// Kills it within this time from now.
@@ -38,10 +38,16 @@ impl OperatorKill {
         Self(Some(std::thread::spawn(move || {
             std::thread::sleep(after);
             let _life = LIFE.read().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = kill(rig).and_then(|()| wait_ready(rig)) {
-                eprintln!("the operator was not killed, or did not come back: {error:#}");
-            }
+            kill(rig)
+                .and_then(|()| wait_ready(rig))
+                .context("the operator was not killed, or did not come back")
         })))
+    }
+
+    /// Waits until it has been killed, and has come back.
+    pub fn done(mut self) -> Result<()> {
+        let thread = self.0.take().context("it is done")?;
+        thread.join().map_err(|_| anyhow!("the thread that kills the operator panicked"))?
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
 use rig::Rig;
@@ -14,6 +15,7 @@ pub struct Ssh {
     folder: PathBuf,
     namespace: String,
     service: String,
+    address: OnceLock<String>,
 }
 
 /// The name of the process of an open session.
@@ -38,7 +40,13 @@ impl Ssh {
             kubeconfig.parent().context("the rig's directory")?.join("ssh").join(namespace).join(service);
         std::fs::create_dir_all(&folder)?;
         make_key(&folder.join("id_ed25519"))?;
-        Ok(Self { rig, folder, namespace: namespace.into(), service: service.into() })
+        Ok(Self {
+            rig,
+            folder,
+            namespace: namespace.into(),
+            service: service.into(),
+            address: OnceLock::new(),
+        })
     }
 
     /// The line that goes into `sshRootPublicKeys`.
@@ -122,10 +130,15 @@ impl Ssh {
         Ok(ssh)
     }
 
-    fn address(&self) -> Result<String> {
+    /// The Service's, which it keeps.
+    fn address(&self) -> Result<&str> {
+        if let Some(known) = self.address.get() {
+            return Ok(known);
+        }
         let mut kubectl = self.rig.kubectl()?;
         kubectl.args(["--namespace", &self.namespace, "get", "service", &self.service]);
-        output_of(kubectl.args(["--output", "jsonpath={.spec.clusterIP}"]), None)
+        let address = output_of(kubectl.args(["--output", "jsonpath={.spec.clusterIP}"]), None)?;
+        Ok(self.address.get_or_init(|| address))
     }
 
     fn options(&self, ssh: &mut Command, key: &Path) {

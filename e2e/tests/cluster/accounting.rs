@@ -30,8 +30,7 @@ fn sacct_lists_a_job_after_slurmctld_has_restarted(cluster: &Cluster) -> Result<
 }
 
 fn jobs_run_while_slurmdbd_is_down_and_are_recorded_later(cluster: &Cluster) -> Result<()> {
-    let deployment = cluster.object("accounting");
-    let target = format!("deployment/{deployment}");
+    let target = format!("deployment/{}", cluster.object("accounting"));
     let shell = |script: &str| -> Result<Command> {
         let mut kubectl = cluster.command()?;
         kubectl.args(["exec", &target, "--container", "accounting", "--", "bash", "-c", script]);
@@ -40,9 +39,10 @@ fn jobs_run_while_slurmdbd_is_down_and_are_recorded_later(cluster: &Cluster) -> 
     // It dies as soon as it lives, until it may live.
     let mut killer =
         shell("rm -f /tmp/live; until [ -e /tmp/live ]; do pkill -9 slurmdbd; sleep 0.2; done")?.spawn()?;
+    // Longer than the agent waits before it starts one again, at first.
     cluster.wait("slurmdbd is down", || {
-        let ready = cluster.get("deployment", &deployment)?["status"]["readyReplicas"].as_u64();
-        Ok(ready.unwrap_or(0) == 0)
+        let down = "for look in 1 2 3 4 5 6 7 8 9 10; do ! pgrep --exact slurmdbd || exit 1; sleep 0.3; done";
+        output_of(&mut shell(down)?, None).map(|_| true)
     })?;
     let job = cluster.sbatch("", "true")?;
     cluster.wait_completed(&job)?;

@@ -25,7 +25,7 @@ fn a_change_of_slurm_config_is_followed_without_a_restart(cluster: &Cluster) -> 
     let before = pods(cluster)?;
     let job = cluster.sbatch("", "sleep 20")?;
     cluster.wait_running(&job)?;
-    let _kill = OperatorKill::within(cluster.rig(), Duration::from_secs(3));
+    let kill = OperatorKill::within(cluster.rig(), Duration::from_secs(3));
     for wait in [45, 30] {
         cluster.patch(&json!({"slurmConfig": {"completeWait": wait}}))?;
         cluster.wait("slurmctld has the new value", || {
@@ -36,6 +36,7 @@ fn a_change_of_slurm_config_is_followed_without_a_restart(cluster: &Cluster) -> 
     assert!(seen.lines().any(|line| line.starts_with("CompleteWait") && line.ends_with("30 sec")), "{seen}");
     // As the example has it.
     cluster.patch(&json!({"slurmConfig": {"completeWait": 0}}))?;
+    kill.done()?;
     cluster.wait_completed(&job)?;
     assert_eq!(pods(cluster)?, before, "no pod was replaced");
     cluster.wait_available()

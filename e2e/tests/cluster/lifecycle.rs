@@ -34,7 +34,7 @@ async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<(
     let kill = OperatorKill::within(rig, Duration::from_secs(10));
     let one = Cluster::install(rig, Version::V24_11, &settings("one"))?;
     let two = Cluster::install(rig, Version::V26_05, &settings("two"))?;
-    drop(kill);
+    kill.done()?;
     for cluster in [&one, &two] {
         cluster.wait_available()?;
         cluster.wait_idle(1)?;
@@ -55,7 +55,7 @@ async fn two_clusters_live_in_one_namespace_and_go_without_a_trace() -> Result<(
         ])?;
         Ok(left.is_empty())
     })?;
-    drop(kill);
+    kill.done()?;
     let stay: Vec<&str> = before.lines().filter(|claim| !claim.contains("one-worker-")).collect();
     one.wait("workers' own claims go with their set, and all others stay", || {
         Ok(claims()?.lines().eq(stay.iter().copied()))

@@ -21,7 +21,7 @@ fn maintenance_stops_all_pods_and_back_all_is_as_before(cluster: &Cluster) -> Re
         let stopped = [cluster.controller(), cluster.login(), cluster.worker(0), cluster.worker(1)];
         Ok(!stopped.iter().any(|pod| pods.contains(pod.as_str())))
     })?;
-    drop(kill);
+    kill.done()?;
     cluster.patch(&json!({"maintenance": "none"}))?;
     cluster.wait_idle(2)?;
     cluster.wait_available()?;

@@ -29,7 +29,7 @@ fn through(cluster: &Cluster, secret: &str) -> Result<()> {
     cluster.wait_running(&job)?;
     let kill = OperatorKill::within(cluster.rig(), Duration::from_secs(3));
     rotate(cluster, secret)?;
-    drop(kill);
+    kill.done()?;
     cluster.wait_completed(&job)?;
     cluster.wait("jobs of two nodes run", || {
         Ok(cluster.run("timeout 20 srun -N2 hostname")?.lines().count() == 2)

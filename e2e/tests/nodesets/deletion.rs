@@ -31,7 +31,7 @@ async fn a_deleted_set_goes_when_its_jobs_are_over() -> Result<()> {
             })
         },
     );
-    drop(kill);
+    kill.done()?;
     gone.map(drop)
 }
 

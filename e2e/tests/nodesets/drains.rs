@@ -49,7 +49,7 @@ async fn a_cordon_drains_and_a_persons_drain_outlives_everything() -> Result<()>
         set.stay(Duration::ZERO, before)?;
         set.wait("the drain is taken back", || Ok(set.drain(BUSY)?.is_none()))?;
     }
-    drop(kill);
+    kill.done()?;
     for (set, job) in sets.iter().zip(&jobs) {
         jobs::still_runs(&cluster, job)?;
         jobs::end(&cluster, job)?;

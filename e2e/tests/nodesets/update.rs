@@ -19,7 +19,7 @@ async fn a_rolling_update_ends_no_job_and_keeps_within_what_may_be_away() -> Res
     // One kill for both: it comes somewhere in the first half.
     let kill = OperatorKill::within(cluster.rig(), Duration::from_secs(40));
     let rolled = both(|| rolls(&cluster, Api::Nebius), || rolls(&cluster, Api::Slinky));
-    drop(kill);
+    kill.done()?;
     rolled.map(drop)
 }
 
