@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cache::{Cache, key_of};
 use crate::image::{self, Built};
-use crate::processes::tail;
+use crate::processes::{bound, tail};
 
 const PART: &str = "image-store";
 /// Where the store lies inside its entry: containerd's root directory.
@@ -64,9 +64,7 @@ fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     )?;
     let log_file = fs::File::create(&log)?;
     say("starting a private containerd");
-    let mut containerd = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "containerd", "--config"])
-        .arg(&config)
+    let mut containerd = private_containerd(&config)
         .stdin(Stdio::null())
         .stdout(log_file.try_clone()?)
         .stderr(log_file)
@@ -82,6 +80,15 @@ fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     containerd.kill()?;
     containerd.wait()?;
     imported
+}
+
+/// Ends with its first process, and that one with this program.
+fn private_containerd(config: &Path) -> Command {
+    let mut command = bound();
+    command
+        .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "containerd", "--config"])
+        .arg(config);
+    command
 }
 
 fn wait_for_socket(socket: &Path, log: &Path) -> Result<()> {
@@ -144,4 +151,17 @@ pub fn soperator_archive(cache: &Cache) -> Option<PathBuf> {
 
 fn soperator_file(cache: &Cache) -> PathBuf {
     cache.root().join("soperator-archive")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::tests::{assert_ends_with_its_parent, beating_program};
+
+    #[test]
+    fn no_containerd_is_left_when_the_builder_is_killed() {
+        let (_dir, path, beat) = beating_program("containerd");
+        let mut command = private_containerd(Path::new("/none"));
+        assert_ends_with_its_parent(command.env("PATH", path), &beat, || ());
+    }
 }
