@@ -1,7 +1,8 @@
 //! The cache outside the checkout: one directory per part and key, published whole or not at all.
 //!
 //! A build writes into a temporary directory and renames it, so an interrupted one never looks finished.
-//! A manifest lists every file with its size and hash: sizes are checked at each use, hashes by `rig build`.
+//! A manifest lists every file with its size and hash, and every symbolic link: sizes and links are checked at each use,
+//! hashes by `rig build`. Its time of change is that of the entry's last use.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -30,6 +31,9 @@ pub struct Cache {
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     files: BTreeMap<PathBuf, FileFacts>,
+    /// Where symbolic links point; entries of older programs do not tell.
+    #[serde(default)]
+    links: BTreeMap<PathBuf, PathBuf>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,11 +69,12 @@ impl Cache {
         &self.root
     }
 
-    /// The directory of `part` under `key` if it is there and whole, by the sizes of its files.
+    /// The directory of `part` under `key` if it is there and whole, by the sizes of its files. It counts as used now.
     pub fn find(&self, part: &str, key: &str) -> Option<PathBuf> {
         let dir = self.entry(part, key);
         let manifest = Manifest::read(&dir).ok()?;
-        manifest.check_sizes(&dir).ok()?;
+        manifest.check_names_and_sizes(&dir).ok()?;
+        mark_used(&dir);
         Some(dir)
     }
 
@@ -95,11 +100,14 @@ impl Cache {
         let dir = self.entry(part, key);
         if dir.exists() {
             let whole = Manifest::read(&dir).and_then(|manifest| {
-                manifest.check_sizes(&dir)?;
+                manifest.check_names_and_sizes(&dir)?;
                 if verify { manifest.check_hashes(&dir) } else { Ok(()) }
             });
             match whole {
-                Ok(()) => return Ok(dir),
+                Ok(()) => {
+                    mark_used(&dir);
+                    return Ok(dir);
+                }
                 Err(why) => {
                     say(&format!("the cache entry is damaged ({why:#}); building it again"));
                     fs::remove_dir_all(&dir)
@@ -131,9 +139,26 @@ impl Cache {
 
 impl Manifest {
     fn of(dir: &Path) -> Result<Self> {
-        let mut files = BTreeMap::new();
-        collect_files(dir, dir, &mut files)?;
-        Ok(Self { files })
+        let mut manifest = Self { files: BTreeMap::new(), links: BTreeMap::new() };
+        manifest.collect(dir, dir)?;
+        Ok(manifest)
+    }
+
+    fn collect(&mut self, root: &Path, dir: &Path) -> Result<()> {
+        for item in fs::read_dir(dir)? {
+            let item = item?;
+            let (kind, path) = (item.file_type()?, item.path());
+            let name = path.strip_prefix(root)?.to_path_buf();
+            if kind.is_dir() {
+                self.collect(root, &path)?;
+            } else if kind.is_file() {
+                let facts = FileFacts { size: item.metadata()?.size(), sha256: sha256_of_file(&path)? };
+                self.files.insert(name, facts);
+            } else if kind.is_symlink() {
+                self.links.insert(name, fs::read_link(&path)?);
+            }
+        }
+        Ok(())
     }
 
     fn read(dir: &Path) -> Result<Self> {
@@ -148,7 +173,12 @@ impl Manifest {
         Ok(())
     }
 
-    fn check_sizes(&self, dir: &Path) -> Result<()> {
+    fn check_names_and_sizes(&self, dir: &Path) -> Result<()> {
+        for (path, target) in &self.links {
+            if fs::read_link(dir.join(path)).ok().as_ref() != Some(target) {
+                bail!("{} is no link to {} any more", path.display(), target.display());
+            }
+        }
         for (path, facts) in &self.files {
             let size = fs::metadata(dir.join(path))
                 .with_context(|| format!("{} is missing", path.display()))?
@@ -170,18 +200,34 @@ impl Manifest {
     }
 }
 
-fn collect_files(root: &Path, dir: &Path, files: &mut BTreeMap<PathBuf, FileFacts>) -> Result<()> {
-    for item in fs::read_dir(dir)? {
-        let item = item?;
-        let kind = item.file_type()?;
-        if kind.is_dir() {
-            collect_files(root, &item.path(), files)?;
-        } else if kind.is_file() {
-            let facts = FileFacts { size: item.metadata()?.size(), sha256: sha256_of_file(&item.path())? };
-            files.insert(item.path().strip_prefix(root)?.to_path_buf(), facts);
-        }
+/// Notes that the entry that holds `path` was used now: of a part, those that were not used for longest go first.
+pub fn mark_used(path: &Path) {
+    // Somebody else's cache can be read and not written; that it is used is then not known.
+    if let Some(manifest) = manifest_of(path)
+        && let Ok(file) = OpenOptions::new().append(true).open(manifest)
+    {
+        let _ = file.set_modified(SystemTime::now());
     }
-    Ok(())
+}
+
+/// Keeps the entry that holds `path` from being pruned, as long as the returned value or the process lives.
+pub fn hold(path: &Path) -> Result<Flock<File>> {
+    let manifest = manifest_of(path).with_context(|| format!("{} is not in the cache", path.display()))?;
+    let file = File::open(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    Flock::lock(file, FlockArg::LockShared)
+        .map_err(|(_, errno)| io::Error::from(errno))
+        .with_context(|| format!("cannot lock {}", manifest.display()))
+}
+
+/// The manifest of the entry that holds `path`.
+fn manifest_of(path: &Path) -> Option<PathBuf> {
+    path.ancestors().map(|ancestor| ancestor.join(MANIFEST)).find(|manifest| manifest.is_file())
+}
+
+fn is_held(entry: &Path) -> Result<bool> {
+    let manifest = entry.join(MANIFEST);
+    let file = File::open(&manifest).with_context(|| format!("cannot read {}", manifest.display()))?;
+    Ok(Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())
 }
 
 /// Takes the lock file at `path`; calls `waiting` once if somebody else has it. The lock ends with the returned value or the process.
@@ -261,6 +307,7 @@ fn remove_temporaries(part_dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes the entries that were not used for longest, but none that somebody holds.
 fn prune(part_dir: &Path, current: &Path) -> Result<()> {
     let mut others: Vec<(SystemTime, PathBuf)> = Vec::new();
     for item in fs::read_dir(part_dir)? {
@@ -272,6 +319,9 @@ fn prune(part_dir: &Path, current: &Path) -> Result<()> {
     others.sort();
     let excess = (others.len() + 1).saturating_sub(ENTRIES_KEPT);
     for (_, path) in others.into_iter().take(excess) {
+        if is_held(&path)? {
+            continue;
+        }
         fs::remove_dir_all(&path).with_context(|| format!("cannot remove the old {}", path.display()))?;
     }
     Ok(())
@@ -376,6 +426,64 @@ mod tests {
         let kept: Vec<_> =
             ["k1", "k2", "k3", "k4", "k5"].into_iter().filter(|k| cache.find("kube", k).is_some()).collect();
         assert_eq!(kept, ["k3", "k4", "k5"]);
+    }
+
+    fn kept_after_a_fourth(cache: &Cache, meanwhile: impl FnOnce(&Cache)) -> Vec<&'static str> {
+        let build = |key| {
+            cache.find_or_build("kube", key, false, &quiet, build_file("one")).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        };
+        ["k1", "k2", "k3"].into_iter().for_each(build);
+        meanwhile(cache);
+        build("k4");
+        ["k1", "k2", "k3", "k4"].into_iter().filter(|key| cache.entry("kube", key).exists()).collect()
+    }
+
+    #[test]
+    fn an_entry_in_use_outlives_newer_ones_that_are_not() {
+        let (_dir, cache) = cache();
+        let kept = kept_after_a_fourth(&cache, |cache| drop(cache.find("kube", "k1").unwrap()));
+        assert_eq!(kept, ["k1", "k3", "k4"]);
+    }
+
+    #[test]
+    fn an_entry_that_a_running_rig_holds_is_not_pruned() {
+        let (_dir, cache) = cache();
+        let mut held = None;
+        let kept = kept_after_a_fourth(&cache, |cache| {
+            held = Some(hold(&cache.entry("kube", "k1").join("program")).unwrap());
+        });
+        assert_eq!(kept, ["k1", "k2", "k3", "k4"]);
+        drop(held);
+        cache.find_or_build("kube", "k5", false, &quiet, build_file("one")).unwrap();
+        assert!(!cache.entry("kube", "k1").exists());
+    }
+
+    #[test]
+    fn a_lost_link_is_noticed_and_made_again() {
+        let (_dir, cache) = cache();
+        let build = |dir: &Path| {
+            fs::write(dir.join("kube"), "one")?;
+            Ok(std::os::unix::fs::symlink("kube", dir.join("kube-apiserver"))?)
+        };
+        let dir = cache.find_or_build("kube", "k1", false, &quiet, build).unwrap();
+        for verify in [false, true] {
+            fs::remove_file(dir.join("kube-apiserver")).unwrap();
+            assert!(cache.find("kube", "k1").is_none());
+            cache.find_or_build("kube", "k1", verify, &quiet, build).unwrap();
+            assert_eq!(fs::read_to_string(dir.join("kube-apiserver")).unwrap(), "one");
+        }
+    }
+
+    #[test]
+    fn entries_of_programs_that_noted_no_links_still_count() {
+        let (_dir, cache) = cache();
+        let dir = cache.find_or_build("kube", "k1", false, &quiet, build_file("one")).unwrap();
+        let manifest = fs::read_to_string(dir.join(MANIFEST)).unwrap();
+        let mut manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+        manifest.as_object_mut().unwrap().remove("links").unwrap();
+        fs::write(dir.join(MANIFEST), manifest.to_string()).unwrap();
+        assert!(cache.find("kube", "k1").is_some());
     }
 
     #[test]

@@ -279,6 +279,8 @@ fn load(name: &str, archive: Option<PathBuf>) -> Result<()> {
 
 fn with(command: &[String]) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("no command is given")?;
+    // Asked before the start, which can take long: a build meanwhile replaces the file, and then it has no name.
+    let this_program = std::env::current_exe()?;
     let started = Instant::now();
     let stage = |text: &str| eprintln!("rig with: {:5.1} s: {text}", started.elapsed().as_secs_f64());
     let rig = Rig::start_blocking(&handle::shared_name(), Options::default(), Request::Hold, &stage)?;
@@ -287,7 +289,7 @@ fn with(command: &[String]) -> Result<ExitCode> {
     ignore_interrupts()?;
     let status = Command::new(program)
         .args(arguments)
-        .env(PROGRAM_VARIABLE, std::env::current_exe()?)
+        .env(PROGRAM_VARIABLE, this_program)
         .env(NAME_VARIABLE, rig.name())
         .env("KUBECONFIG", rig.kubeconfig())
         .status()

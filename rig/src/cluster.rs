@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
+use nix::fcntl::Flock;
 use serde_json::json;
 
-use crate::cache::Cache;
+use crate::cache::{self, Cache};
 use crate::components::{self, Audit, CONTROL_PLANE_LABEL, NODE_DIR};
 use crate::machine::{Bind, Machine, Spec};
 use crate::paths::RigPaths;
@@ -44,6 +45,8 @@ pub struct Cluster {
     api_server: String,
     control_plane: Machine,
     nodes: BTreeMap<String, NodeMachine>,
+    // A node that is started again needs them still, however many were built since.
+    _in_use: Vec<Flock<fs::File>>,
 }
 
 struct NodeMachine {
@@ -72,6 +75,9 @@ impl Cluster {
             .join("coredns");
         let image_store =
             image_store::find(cache)?.context("the images are not there: `rig build images image-store`")?;
+        let soperator_archive = image_store::soperator_archive(cache);
+        let in_use = [&kube, &coredns, &image_store].into_iter().chain(&soperator_archive);
+        let in_use = in_use.map(|path| cache::hold(path)).collect::<Result<_>>()?;
         let listener = forward::listen(options.api_port)?;
         let api_server = format!("https://127.0.0.1:{}", listener.local_addr()?.port());
         let files = ControlPlaneFiles::create(&paths.control_plane(), &addresses::api_server_names())?;
@@ -83,12 +89,13 @@ impl Cluster {
             paths: paths.clone(),
             programs: kube,
             image_store,
-            soperator_archive: image_store::soperator_archive(cache),
+            soperator_archive,
             files,
             api_server,
             control_plane,
             nodes: BTreeMap::new(),
             options,
+            _in_use: in_use,
         };
         cluster.control_plane.run("etcd").await?;
         cluster.control_plane.run("kube-apiserver").await?;

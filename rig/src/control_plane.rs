@@ -1,6 +1,7 @@
 //! Only etcd and kube-apiserver, on loopback: what a test of API behaviour needs. No root, no nodes.
 
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -29,7 +30,8 @@ const PORT_ATTEMPTS: usize = 3;
 /// A running control plane; it ends with this value, or with the process.
 pub struct ControlPlane {
     dir: PathBuf,
-    programs: PathBuf,
+    programs: Programs,
+    kubectl: PathBuf,
     children: Mutex<Vec<(Program, Child)>>,
     controller_manager: Program,
     audited: bool,
@@ -58,7 +60,7 @@ impl ControlPlane {
     /// Starts a control plane that is not the usual one.
     pub async fn start_with(options: Options) -> Result<Self> {
         let cache = Cache::open()?;
-        let programs = programs(&cache)?;
+        let programs = Programs::choose(&cache, std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from));
         let mut last = None;
         for _ in 0..PORT_ATTEMPTS {
             match Self::attempt(&cache, &programs, options).await {
@@ -69,7 +71,7 @@ impl ControlPlane {
         Err(last.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
     }
 
-    async fn attempt(cache: &Cache, programs: &Path, options: Options) -> Result<Self> {
+    async fn attempt(cache: &Cache, programs: &Programs, options: Options) -> Result<Self> {
         let (dir, lock) = new_directory(&cache.root().join("control-planes"))?;
         let files = ControlPlaneFiles::create(&dir.join("pki"), &addresses::api_server_names())?;
         let path = |name: &str| dir.join(name).display().to_string();
@@ -79,7 +81,7 @@ impl ControlPlane {
             fs::write(&audit.policy, components::audit_policy().to_string())?;
         }
         let [etcd_port, port] = free_ports()?;
-        let bin = programs.display().to_string();
+        let bin = programs.directory_of("kube-apiserver")?.display().to_string();
         let plane = components::ControlPlane {
             bin: &bin,
             files: &files,
@@ -98,7 +100,8 @@ impl ControlPlane {
         let controller_manager = plane.controller_manager(&kubeconfig);
         let started = Self {
             dir: dir.clone(),
-            programs: programs.to_owned(),
+            programs: programs.clone(),
+            kubectl: programs.directory_of("kubectl")?.join("kubectl"),
             children: Mutex::default(),
             controller_manager,
             audited: options.audit,
@@ -113,13 +116,10 @@ impl ControlPlane {
 
     /// Adds a controller manager: garbage collection, service accounts, ownership, the built-in workloads.
     pub fn with_controller_manager(self) -> Result<Self> {
-        if !Path::new(&self.controller_manager.command[0]).exists() {
-            bail!(
-                "{} does not exist: unset KUBEBUILDER_ASSETS, so that the rig builds it",
-                self.controller_manager.command[0]
-            );
-        }
-        self.spawn(self.controller_manager.clone())?;
+        let mut program = self.controller_manager.clone();
+        let directory = self.programs.directory_of(&program.name)?;
+        program.command[0] = directory.join(&program.name).display().to_string();
+        self.spawn(program)?;
         Ok(self)
     }
 
@@ -130,7 +130,7 @@ impl ControlPlane {
 
     /// `kubectl` of someone who may do everything, with a cache of its own.
     pub fn kubectl(&self) -> Command {
-        let mut command = Command::new(self.programs.join("kubectl"));
+        let mut command = Command::new(&self.kubectl);
         command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.dir.join("kubectl"));
         command
     }
@@ -209,14 +209,33 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Directory with etcd and kube-apiserver: the one of `KUBEBUILDER_ASSETS` if it holds both, else our own.
-fn programs(cache: &Cache) -> Result<PathBuf> {
-    if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from)
-        && ["etcd", "kube-apiserver"].iter().all(|name| assets.join(name).exists())
-    {
-        return Ok(assets);
+/// Where the programs of a control plane are taken from.
+#[derive(Clone, Debug)]
+struct Programs {
+    assets: Option<PathBuf>,
+    cache: Cache,
+}
+
+impl Programs {
+    /// Those of `KUBEBUILDER_ASSETS` count if both servers are there: of one alone nobody knows whether it fits ours.
+    fn choose(cache: &Cache, assets: Option<PathBuf>) -> Self {
+        let servers = ["etcd", "kube-apiserver"];
+        let assets = assets.filter(|assets| servers.iter().all(|name| assets.join(name).exists()));
+        Self { assets, cache: cache.clone() }
     }
-    build::go_program(cache, &build::go::KUBE)
+
+    /// The directory that holds a program; our own are built if need be.
+    fn directory_of(&self, name: &str) -> Result<PathBuf> {
+        match self.in_assets(name) {
+            Some(assets) => Ok(assets.to_owned()),
+            None => build::go_program(&self.cache, &build::go::KUBE),
+        }
+    }
+
+    /// The usual assets hold etcd, kube-apiserver and kubectl, and nothing else.
+    fn in_assets(&self, name: &str) -> Option<&Path> {
+        self.assets.as_deref().filter(|assets| assets.join(name).exists())
+    }
 }
 
 /// A directory of its own for a control plane, locked while it lives; those of dead ones are removed on the way.
@@ -226,15 +245,28 @@ fn new_directory(parent: &Path) -> Result<(PathBuf, Flock<fs::File>)> {
     let _parent_lock = cache::lock(&parent.join(".lock"), || ())?;
     for item in fs::read_dir(parent)? {
         let path = item?.path();
-        if path.is_dir() && cache::try_lock(&path.join(".lock"))?.is_some() {
-            fs::remove_dir_all(&path)
-                .with_context(|| format!("cannot remove the stale {}", path.display()))?;
+        if path.is_dir() {
+            remove_if_stale(&path)?;
         }
     }
     let dir = parent.join(format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
     fs::create_dir(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let lock = cache::try_lock(&dir.join(".lock"))?.context("a new directory is locked already")?;
     Ok((dir, lock))
+}
+
+/// Removes the directory of a dead control plane. One that ends by itself removes its own meanwhile.
+fn remove_if_stale(dir: &Path) -> Result<()> {
+    let removed = cache::try_lock(&dir.join(".lock")).and_then(|lock| match lock {
+        Some(_lock) => {
+            fs::remove_dir_all(dir).with_context(|| format!("cannot remove the stale {}", dir.display()))
+        }
+        None => Ok(()),
+    });
+    removed.or_else(|error| match error.downcast_ref::<io::Error>() {
+        Some(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
 }
 
 fn free_ports<const N: usize>() -> Result<[u16; N]> {
@@ -245,4 +277,49 @@ fn free_ports<const N: usize>() -> Result<[u16; N]> {
         *port = listener.context("no free port on loopback")?.local_addr()?.port();
     }
     Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Assets with these programs, and a cache in which nothing is built.
+    fn programs(names: &[&str]) -> (tempfile::TempDir, Programs) {
+        let dir = tempfile::tempdir().unwrap();
+        for name in names {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        let cache = Cache::at(dir.path().join("cache")).unwrap();
+        let programs = Programs::choose(&cache, Some(dir.path().into()));
+        (dir, programs)
+    }
+
+    #[test]
+    fn what_the_usual_assets_lack_is_our_own() {
+        let (dir, programs) = programs(&["etcd", "kube-apiserver", "kubectl"]);
+        for name in ["etcd", "kube-apiserver", "kubectl"] {
+            assert_eq!(programs.in_assets(name), Some(dir.path()), "{name}");
+        }
+        assert_eq!(programs.in_assets("kube-controller-manager"), None);
+    }
+
+    #[test]
+    fn assets_without_both_servers_are_not_used() {
+        let (_dir, programs) = programs(&["kube-apiserver", "kubectl"]);
+        assert_eq!(programs.in_assets("kubectl"), None);
+    }
+
+    #[test]
+    fn a_control_plane_that_removes_itself_is_gone_and_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        remove_if_stale(&dir.path().join("gone")).unwrap();
+        let stale = dir.path().join("stale");
+        fs::create_dir(&stale).unwrap();
+        let lock = cache::try_lock(&stale.join(".lock")).unwrap();
+        remove_if_stale(&stale).unwrap();
+        assert!(stale.exists(), "it lives");
+        drop(lock);
+        remove_if_stale(&stale).unwrap();
+        assert!(!stale.exists());
+    }
 }

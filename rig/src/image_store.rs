@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cache::{Cache, key_of};
+use crate::cache::{self, Cache, key_of};
 use crate::image::{self, Built};
-use crate::processes::tail;
+use crate::processes::{bound, tail};
 
 const PART: &str = "image-store";
 /// Where the store lies inside its entry: containerd's root directory.
@@ -64,9 +64,7 @@ fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     )?;
     let log_file = fs::File::create(&log)?;
     say("starting a private containerd");
-    let mut containerd = Command::new("unshare")
-        .args(["--mount", "--pid", "--fork", "--kill-child", "containerd", "--config"])
-        .arg(&config)
+    let mut containerd = private_containerd(&config)
         .stdin(Stdio::null())
         .stdout(log_file.try_clone()?)
         .stderr(log_file)
@@ -82,6 +80,15 @@ fn unpack(dir: &Path, images: &[Built], say: &dyn Fn(&str)) -> Result<()> {
     containerd.kill()?;
     containerd.wait()?;
     imported
+}
+
+/// Ends with its first process, and that one with this program.
+fn private_containerd(config: &Path) -> Command {
+    let mut command = bound();
+    command
+        .args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "containerd", "--config"])
+        .arg(config);
+    command
 }
 
 fn wait_for_socket(socket: &Path, log: &Path) -> Result<()> {
@@ -128,20 +135,58 @@ pub fn copy_to(store: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The checkout that this program was compiled in. Each has an image of its own, though all share a cache.
+const CHECKOUT: &str = env!("CARGO_MANIFEST_DIR");
+
 /// Notes which build of our own image nodes load.
 pub fn remember_soperator(cache: &Cache, built: &Built) -> Result<()> {
-    let file = soperator_file(cache);
-    let temporary = file.with_extension(format!("tmp{}", std::process::id()));
-    fs::write(&temporary, built.archive.display().to_string())?;
-    fs::rename(&temporary, &file).with_context(|| format!("cannot write {}", file.display()))
+    remember_archive(&archive_note(cache, CHECKOUT), &built.archive)
 }
 
 /// The archive of our own image, if one has been built.
 pub fn soperator_archive(cache: &Cache) -> Option<PathBuf> {
-    let path = PathBuf::from(fs::read_to_string(soperator_file(cache)).ok()?);
-    path.exists().then_some(path)
+    remembered_archive(&archive_note(cache, CHECKOUT))
 }
 
-fn soperator_file(cache: &Cache) -> PathBuf {
-    cache.root().join("soperator-archive")
+fn archive_note(cache: &Cache, checkout: &str) -> PathBuf {
+    cache.root().join(format!("soperator-archive-{}", &key_of([checkout])[..6]))
+}
+
+fn remember_archive(note: &Path, archive: &Path) -> Result<()> {
+    let temporary = note.with_extension(format!("tmp{}", std::process::id()));
+    fs::write(&temporary, archive.display().to_string())?;
+    fs::rename(&temporary, note).with_context(|| format!("cannot write {}", note.display()))
+}
+
+fn remembered_archive(note: &Path) -> Option<PathBuf> {
+    let archive = PathBuf::from(fs::read_to_string(note).ok()?);
+    cache::mark_used(&archive);
+    archive.exists().then_some(archive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::processes::tests::{assert_ends_with_its_parent, beating_program};
+
+    #[test]
+    fn each_checkout_loads_the_image_that_it_built() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().into()).unwrap();
+        let notes = ["/a/rig", "/b/rig"].map(|checkout| archive_note(&cache, checkout));
+        let archives = ["a.tar", "b.tar"].map(|name| dir.path().join(name));
+        for (note, archive) in notes.iter().zip(&archives) {
+            assert_eq!(remembered_archive(note), None);
+            fs::write(archive, "").unwrap();
+            remember_archive(note, archive).unwrap();
+        }
+        assert_eq!(notes.map(|note| remembered_archive(&note)), archives.map(Some));
+    }
+
+    #[test]
+    fn no_containerd_is_left_when_the_builder_is_killed() {
+        let (_dir, path, beat) = beating_program("containerd");
+        let mut command = private_containerd(Path::new("/none"));
+        assert_ends_with_its_parent(command.env("PATH", path), &beat, || ());
+    }
 }

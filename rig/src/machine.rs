@@ -5,8 +5,10 @@
 //! everything inside and takes every mount, link, rule and namespace away: nothing has to be cleaned up by hand.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::prctl::set_pdeathsig;
+use nix::sys::prctl::{set_name, set_pdeathsig};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -29,6 +31,8 @@ pub const OUTSIDE_COMMAND: &str = "machine";
 /// Argument of process 1 inside.
 pub const INIT_COMMAND: &str = "machine-init";
 
+/// What processes of this program are called.
+const NAME: &str = "rig";
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 /// What a machine looks like from inside.
@@ -71,7 +75,7 @@ impl Machine {
     /// Starts the machine that `spec_file` describes; it runs no program yet.
     pub async fn start(spec_file: &Path) -> Result<Self> {
         use tokio::io::{AsyncBufReadExt as _, BufReader};
-        let mut outside = tokio::process::Command::new(std::env::current_exe()?)
+        let mut outside = tokio::process::Command::from(this_program())
             .arg(OUTSIDE_COMMAND)
             .arg(spec_file)
             .stdin(Stdio::piped())
@@ -134,9 +138,23 @@ impl Machine {
     }
 }
 
+/// The very program that runs, although a build may have replaced or removed its file: a supervisor lives long. Whoever starts
+/// it in a new pid namespace still sees the `/proc` of the old one, in which every process finds itself, too.
+fn this_program() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(NAME);
+    command
+}
+
+/// The kernel names a process after the file that it was started from, which says nothing here.
+fn take_name() -> Result<()> {
+    Ok(set_name(&CString::new(NAME)?)?)
+}
+
 /// `rig machine SPEC`: makes the namespaces, starts process 1 in them and waits for its end.
 pub fn run_outside(spec_file: &Path) -> Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
+    take_name()?;
     unshare(
         CloneFlags::CLONE_NEWNS
             | CloneFlags::CLONE_NEWNET
@@ -147,7 +165,7 @@ pub fn run_outside(spec_file: &Path) -> Result<()> {
     .context(
         "cannot make namespaces: root (CAP_SYS_ADMIN) and a kernel with all kinds of namespaces are needed",
     )?;
-    let mut init = Command::new(std::env::current_exe()?)
+    let mut init = this_program()
         .arg(INIT_COMMAND)
         .arg(spec_file)
         .stdin(Stdio::inherit())
@@ -168,6 +186,7 @@ pub fn run_outside(spec_file: &Path) -> Result<()> {
 /// `rig machine-init SPEC`: process 1.
 pub fn run_init(spec_file: &Path) -> Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
+    take_name()?;
     if std::process::id() != 1 {
         bail!("this command is process 1 of a machine; `rig up` starts it");
     }

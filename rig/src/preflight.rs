@@ -8,12 +8,10 @@ use anyhow::{Context, Result, bail};
 /// Free space that a running rig takes.
 pub const RUN_BYTES: u64 = 1 << 30;
 
-/// Everything that a rig needs of this machine.
-pub fn can_run(cache: &Path) -> Result<()> {
-    root()?;
-    disk_space(cache, RUN_BYTES)?;
+/// Everything that a rig needs of this machine's kernel. It takes programs of the host packages to find out.
+pub fn kernel_can_run() -> Result<()> {
     kernel()?;
-    crate::cgroups::hierarchies().map(drop)
+    crate::cgroups::check_controllers()
 }
 
 /// Only root may make namespaces, mounts and cgroups.

@@ -12,7 +12,7 @@ use kube::Client;
 use tokio::sync::OnceCell;
 
 use crate::audit::AuditLog;
-use crate::build;
+use crate::build::{self, Part};
 use crate::cache::{self, Cache};
 use crate::client::{self, Namespace};
 use crate::cluster;
@@ -294,7 +294,8 @@ fn connect_or_start(cache: &Cache, paths: &RigPaths, options: &Options) -> Resul
     paths.make_parent()?;
     // Building takes long and has locks of its own.
     if connect(paths).is_err() {
-        build::build(cache, build::rig_parts()?, build::Options::default())?;
+        let build = |parts| build::build(cache, parts, build::Options::default()).map(drop);
+        prepare(&build, &preflight::kernel_can_run)?;
     }
     let _start_lock = cache::lock(&paths.start_lock(), || ())?;
     if let Ok(stream) = connect(paths) {
@@ -303,10 +304,18 @@ fn connect_or_start(cache: &Cache, paths: &RigPaths, options: &Options) -> Resul
     }
     wait_for_supervisors_end(paths)?;
     remove_stale(cache, paths)?;
-    preflight::can_run(cache.root())?;
+    preflight::disk_space(cache.root(), preflight::RUN_BYTES)?;
     fs::create_dir_all(paths.root()).with_context(|| format!("cannot make {}", paths.root().display()))?;
     fs::write(options_file(paths), serde_json::to_vec(options)?)?;
     start_supervisor(paths)
+}
+
+/// Builds what a rig needs. The kernel is asked first, as soon as the programs are there that it takes to ask: a kernel that
+/// cannot do it is not worth minutes of building.
+fn prepare(build: &dyn Fn(Vec<Part>) -> Result<()>, check_kernel: &dyn Fn() -> Result<()>) -> Result<()> {
+    build(vec![Part::HostPackages])?;
+    check_kernel()?;
+    build(build::rig_parts()?)
 }
 
 fn check_options(paths: &RigPaths, wanted: &Options) -> Result<()> {
@@ -385,4 +394,22 @@ pub fn program() -> Result<PathBuf> {
         return Ok(named.into());
     }
     build::cargo_program(&["--package", "rig", "--bin", "rig"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_cannot_run_a_rig_is_told_before_anything_long_is_built() {
+        let built = std::cell::RefCell::new(Vec::new());
+        let build = |parts: Vec<Part>| {
+            built.borrow_mut().extend(parts.iter().map(Part::name));
+            Ok(())
+        };
+        let error = prepare(&build, &|| bail!("no bridges")).unwrap_err().to_string();
+        assert_eq!((error.as_str(), built.take()), ("no bridges", vec!["host-packages".to_string()]));
+        prepare(&build, &|| Ok(())).unwrap();
+        assert!(built.take().contains(&"kube".to_string()));
+    }
 }

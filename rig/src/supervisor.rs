@@ -46,13 +46,14 @@ enum Order {
 #[derive(Default)]
 struct Users {
     holders: AtomicUsize,
-    ever: AtomicBool,
+    /// Whether there was a user, or none came in time.
+    first_decided: AtomicBool,
     kept: AtomicBool,
 }
 
 impl Users {
     fn none_left(&self) -> bool {
-        self.ever.load(Ordering::SeqCst)
+        self.first_decided.load(Ordering::SeqCst)
             && self.holders.load(Ordering::SeqCst) == 0
             && !self.kept.load(Ordering::SeqCst)
     }
@@ -71,11 +72,20 @@ pub async fn supervise(cache: &Cache, paths: &RigPaths, options: Options) -> Res
     let phase = Arc::new(phase);
     let users = Arc::new(Users::default());
     let (orders, queue) = mpsc::channel(16);
+    tokio::spawn(wait_for_first_user(Arc::clone(&users), orders.clone(), FIRST_USER_PATIENCE));
     tokio::spawn(accept(listener, Arc::clone(&phase), Arc::clone(&users), orders));
 
     let outcome = serve(cache, paths, options, &phase, &users, queue).await;
     clean_up(paths, outcome.is_err())?;
     outcome
+}
+
+/// Gives up on a first user who does not come: whoever started us may have died before it told what it wants.
+async fn wait_for_first_user(users: Arc<Users>, orders: mpsc::Sender<Order>, patience: Duration) {
+    tokio::time::sleep(patience).await;
+    users.first_decided.store(true, Ordering::SeqCst);
+    // An error means that the rig ends already.
+    let _ = orders.send(Order::UsersChanged).await;
 }
 
 async fn serve(
@@ -97,9 +107,6 @@ async fn serve(
     let mut cluster = {
         let starting = Cluster::start(cache, paths, options, &stage);
         tokio::pin!(starting);
-        let first_user = tokio::time::sleep(FIRST_USER_PATIENCE);
-        tokio::pin!(first_user);
-        let mut waits_for_first = true;
         loop {
             tokio::select! {
                 result = &mut starting => match result {
@@ -114,12 +121,6 @@ async fn serve(
                 },
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
-                () = &mut first_user, if waits_for_first => {
-                    if !users.ever.load(Ordering::SeqCst) {
-                        return Ok(());
-                    }
-                    waits_for_first = false;
-                }
                 order = queue.recv() => match order {
                     Some(Order::Down(reply)) => { let _ = reply.send(Reply::Done); return Ok(()) }
                     Some(Order::UsersChanged) if users.none_left() => return Ok(()),
@@ -243,7 +244,7 @@ async fn converse(
     let (order, answer) = match request {
         Request::Hold => {
             users.holders.fetch_add(1, Ordering::SeqCst);
-            users.ever.store(true, Ordering::SeqCst);
+            users.first_decided.store(true, Ordering::SeqCst);
             // A failure to write means that the user is gone, which the next read shows.
             let _ = tell_phase(&mut writing, &mut phase).await;
             let mut rest = Vec::new();
@@ -253,7 +254,7 @@ async fn converse(
         }
         Request::Keep => {
             users.kept.store(true, Ordering::SeqCst);
-            users.ever.store(true, Ordering::SeqCst);
+            users.first_decided.store(true, Ordering::SeqCst);
             return tell_phase(&mut writing, &mut phase).await;
         }
         Request::Status => order(Order::Status),
@@ -293,4 +294,30 @@ async fn say(writing: &mut (impl tokio::io::AsyncWrite + Unpin), reply: &Reply) 
     line.push(b'\n');
     writing.write_all(&line).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the rig finds when its patience is over: whether it was told to look, and whether nobody needs it.
+    async fn after_patience(users: Users) -> (bool, bool) {
+        let (users, (orders, mut queue)) = (Arc::new(users), mpsc::channel(1));
+        wait_for_first_user(Arc::clone(&users), orders, Duration::from_millis(10)).await;
+        (matches!(queue.recv().await, Some(Order::UsersChanged)), users.none_left())
+    }
+
+    #[tokio::test]
+    async fn a_rig_whose_first_user_never_came_ends_whether_it_starts_or_is_ready() {
+        assert!(!Users::default().none_left(), "it may still come");
+        assert_eq!(after_patience(Users::default()).await, (true, true));
+    }
+
+    #[tokio::test]
+    async fn a_rig_with_a_user_goes_on_after_its_patience() {
+        let holder = Users { holders: AtomicUsize::new(1), ..Users::default() };
+        assert_eq!(after_patience(holder).await, (true, false));
+        let kept = Users { kept: AtomicBool::new(true), ..Users::default() };
+        assert_eq!(after_patience(kept).await, (true, false));
+    }
 }

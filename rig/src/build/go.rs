@@ -5,10 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 
 use crate::cache::{Cache, key_of};
+use crate::processes::bound;
 
 /// A Go program: the module around it is part of this program, so that it builds wherever the rig runs.
 pub struct GoProgram {
@@ -164,9 +166,15 @@ impl GoProgram {
         cache.find(self.name, &self.key())
     }
 
-    /// Directory of the program, which is built if need be.
-    pub fn find_or_build(&self, cache: &Cache, verify: bool, say: &dyn Fn(&str)) -> Result<PathBuf> {
-        cache.find_or_build(self.name, &self.key(), verify, say, |dir| self.build(dir, say))
+    /// Directory of the program, which is built if need be, and only until `stop` is set.
+    pub fn find_or_build(
+        &self,
+        cache: &Cache,
+        verify: bool,
+        say: &dyn Fn(&str),
+        stop: &AtomicBool,
+    ) -> Result<PathBuf> {
+        cache.find_or_build(self.name, &self.key(), verify, say, |dir| self.build(dir, say, stop))
     }
 
     fn key(&self) -> String {
@@ -201,7 +209,7 @@ impl GoProgram {
         Ok(folder.join(self.name))
     }
 
-    fn build(&self, dir: &Path, say: &dyn Fn(&str)) -> Result<()> {
+    fn build(&self, dir: &Path, say: &dyn Fn(&str), stop: &AtomicBool) -> Result<()> {
         let sources = dir.join("module");
         let module = self.write_sources(&sources)?;
         let version = self.version()?;
@@ -212,7 +220,7 @@ impl GoProgram {
         }
 
         say("fetching modules");
-        let mut go = Command::new("go")
+        let mut go = go()?
             .current_dir(&module)
             .args([
                 "build",
@@ -231,12 +239,17 @@ impl GoProgram {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .context("cannot run `go`: install Go 1.26 or newer and put it on the PATH")?;
+            .context("cannot run `go`")?;
         let mut last_lines: Vec<String> = Vec::new();
         let mut packages = 0;
         if let Some(stderr) = go.stderr.take() {
             for line in BufReader::new(stderr).lines() {
                 let line = line?;
+                if stop.load(Ordering::SeqCst) {
+                    go.kill()?;
+                    go.wait()?;
+                    bail!("stopped, because another part failed; what was compiled is kept");
+                }
                 if line.starts_with("go: downloading ") {
                     say(line.trim_start_matches("go: "));
                 } else if is_package_path(&line) {
@@ -275,7 +288,7 @@ impl GoProgram {
 
     /// Copies the files of a folder of the program's module, which `go build` has downloaded, into `dir`.
     fn copy_folder(&self, module: &Path, folder: &str, dir: &Path) -> Result<()> {
-        let output = Command::new("go")
+        let output = go()?
             .current_dir(module)
             .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", self.version_of])
             .stdin(Stdio::null())
@@ -297,6 +310,18 @@ impl GoProgram {
         }
         Ok(())
     }
+}
+
+/// Go, which ends with this program; an error says how to get it.
+fn go() -> Result<Command> {
+    // Asked first: what binds it to us would not say that it is missing.
+    Command::new("go")
+        .arg("version")
+        .output()
+        .context("cannot run `go`: install Go 1.26 or newer and put it on the PATH")?;
+    let mut command = bound();
+    command.arg("go");
+    Ok(command)
 }
 
 /// `go build -v` prints the path of each package as it compiles it.
@@ -332,6 +357,12 @@ mod tests {
             assert_eq!(work.contains(&format!("\t./{name}\n")), program.in_workspace, "{name}");
             assert_eq!(WORKSPACE.iter().any(|it| it.name == name), program.in_workspace, "{name}");
         }
+    }
+
+    #[test]
+    fn no_compiler_is_left_when_the_builder_is_killed() {
+        let (_dir, path, beat) = crate::processes::tests::beating_program("go");
+        crate::processes::tests::assert_ends_with_its_parent(go().unwrap().env("PATH", path), &beat, || ());
     }
 
     #[test]

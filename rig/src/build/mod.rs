@@ -6,6 +6,7 @@ pub mod progress;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
@@ -85,14 +86,24 @@ impl Part {
         })
     }
 
-    fn build(&self, cache: &Cache, options: Options, line: &Line) -> Result<()> {
+    /// Whether building it takes the rights of root, by what the cache holds.
+    fn needs_root(&self, cache: &Cache, options: Options) -> Result<bool> {
+        Ok(match self {
+            Part::Go(_) => false,
+            Part::HostPackages | Part::ImageStore => !self.is_there(cache)?,
+            Part::Image(_) => options.update_locks || !self.is_there(cache)?,
+            Part::Soperator => options.update_locks || !image::soperator_base_is_there(cache)?,
+        })
+    }
+
+    fn build(&self, cache: &Cache, options: Options, line: &Line, stop: &AtomicBool) -> Result<()> {
         let say = |text: &str| {
             if text.contains('\n') { line.tell(text) } else { line.say(text) }
         };
         let image_options = image::Options { verify: options.verify, update_locks: options.update_locks };
         match self {
-            Part::HostPackages => debian::install(&say),
-            Part::Go(program) => program.find_or_build(cache, options.verify, &say).map(drop),
+            Part::HostPackages => debian::install(cache, &say),
+            Part::Go(program) => program.find_or_build(cache, options.verify, &say, stop).map(drop),
             Part::Image(recipe) => image::build(cache, recipe, image_options, &say).map(drop),
             Part::Soperator => {
                 say("compiling our own programs");
@@ -157,39 +168,86 @@ pub fn build(cache: &Cache, parts: Vec<Part>, options: Options) -> Result<String
     if to_do.is_empty() {
         return Ok(String::new());
     }
+    if to_do.iter().any(|part| matches!(part, Part::HostPackages)) {
+        debian::check_machine()?;
+    }
+    if !nix::unistd::geteuid().is_root() {
+        check_rights(&to_do, cache, options)?;
+    }
     preflight::disk_space(cache.root(), to_do.iter().map(Part::bytes).sum())?;
 
     let progress = Progress::new(to_do.len());
     let left = Mutex::new(to_do.iter().map(Part::name).collect::<Vec<_>>());
     progress.left(&left.lock().unwrap_or_else(PoisonError::into_inner));
     let (go_lane, other_lane): (Vec<Part>, Vec<Part>) = to_do.into_iter().partition(Part::is_go);
-    let run = |lane: Vec<Part>| -> Result<()> {
-        for part in lane {
-            let line = progress.begin(&part.name());
-            let there = options.verify && part.is_there(cache)?;
-            let result = part.build(cache, options, &line);
-            let outcome = match (&result, there) {
-                (Err(_), _) => "failed after",
-                (Ok(()), true) => "checked in",
-                (Ok(()), false) => "built in",
-            };
-            progress.end(line, outcome);
-            result.with_context(|| format!("cannot build {}", part.name()))?;
-            let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
-            left.retain(|name| *name != part.name());
-            progress.left(&left);
-        }
+    let result = side_by_side(go_lane, other_lane, |part, stop| {
+        let line = progress.begin(&part.name());
+        let there = options.verify && part.is_there(cache)?;
+        let result = part.build(cache, options, &line, stop);
+        let outcome = match (&result, there) {
+            (Err(_), _) => "failed after",
+            (Ok(()), true) => "checked in",
+            (Ok(()), false) => "built in",
+        };
+        progress.end(line, outcome);
+        result.with_context(|| format!("cannot build {}", part.name()))?;
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|name| *name != part.name());
+        progress.left(&left);
         Ok(())
-    };
-    let (go_result, other_result) = std::thread::scope(|scope| {
-        let go = scope.spawn(|| run(go_lane));
-        let other = run(other_lane);
-        (go.join().unwrap_or_else(|_| bail!("building Go programs panicked")), other)
     });
     let summary = progress.summary();
-    match (go_result, other_result) {
+    result.map(|()| summary)
+}
+
+/// Tells somebody who is not root, before minutes of work, what only root can build.
+fn check_rights(parts: &[Part], cache: &Cache, options: Options) -> Result<()> {
+    let (mut for_root, mut for_all) = (Vec::new(), Vec::new());
+    for part in parts {
+        match (part.needs_root(cache, options)?, part) {
+            (true, Part::HostPackages) => {
+                for_root.push(format!("{} ({})", part.name(), debian::missing().join(", ")));
+            }
+            (true, _) => for_root.push(part.name()),
+            (false, _) => for_all.push(part.name()),
+        }
+    }
+    if for_root.is_empty() {
+        return Ok(());
+    }
+    let rest = match for_all.as_slice() {
+        [] => String::new(),
+        names => format!(", or build what needs no root: `rig build {}`", names.join(" ")),
+    };
+    bail!(
+        "only root can install packages and make namespaces, which these parts need: {}. Run the same command with sudo{rest}",
+        for_root.join(", ")
+    )
+}
+
+/// Works through two lanes at once. When one fails, the other begins nothing more, and is told to stop what it is at.
+fn side_by_side<T: Send>(
+    one: Vec<T>,
+    two: Vec<T>,
+    work: impl Fn(T, &AtomicBool) -> Result<()> + Sync,
+) -> Result<()> {
+    let stop = AtomicBool::new(false);
+    let run = |lane: Vec<T>| {
+        let mut lane = lane.into_iter().take_while(|_| !stop.load(Ordering::SeqCst));
+        let result = lane.try_for_each(|item| work(item, &stop));
+        if result.is_err() {
+            stop.store(true, Ordering::SeqCst);
+        }
+        result
+    };
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| run(one));
+        let two = run(two);
+        (one.join().unwrap_or_else(|_| bail!("building panicked")), two)
+    });
+    match (one, two) {
         (Err(one), Err(two)) => bail!("{one:#}\n\n{two:#}"),
-        (one, two) => one.and(two).map(|()| summary),
+        (one, two) => one.and(two),
     }
 }
 
@@ -276,6 +334,7 @@ fn executable_of(messages: &[u8]) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     fn names(asked: &[&str]) -> Vec<String> {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
@@ -287,6 +346,35 @@ mod tests {
         let all = names(&[]);
         assert!(all.contains(&"kube".into()) && !all.contains(&"cert-manager".into()), "{all:?}");
         assert_eq!(names(&["cert-manager", "kube"]), ["kube", "cert-manager"]);
+    }
+
+    #[test]
+    fn who_is_not_root_is_told_at_once_which_parts_need_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path().into()).unwrap();
+        let check = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            check_rights(&parts_named(&names).unwrap(), &cache, Options::default())
+        };
+        check(&["kube", "cert-manager"]).unwrap();
+        let error = check(&["kube", "pause", "soperator", "image-store"]).unwrap_err().to_string();
+        assert!(error.contains("pause, soperator, image-store. Run the same command with sudo"), "{error}");
+        assert!(error.ends_with("`rig build kube`"), "{error}");
+    }
+
+    #[test]
+    fn a_lane_that_fails_stops_the_other() {
+        let begun = Mutex::new(Vec::new());
+        let error = side_by_side(vec!["slow", "never"], vec!["broken"], |item, stop| {
+            begun.lock().unwrap().push(item);
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while item == "slow" && !stop.load(Ordering::SeqCst) && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            if item == "broken" { bail!("it is broken") } else { Ok(()) }
+        });
+        assert_eq!(error.unwrap_err().to_string(), "it is broken");
+        assert!(!begun.into_inner().unwrap().contains(&"never"));
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub fn build_soperator(
     for binary in binaries {
         hashes.push(sha256_of_file(binary).with_context(|| format!("cannot read {}", binary.display()))?);
     }
-    let base = install(cache, &recipe, &format!("{}-base", part(&recipe)), options, say, |dir| {
+    let base = install(cache, &recipe, &base_part(&recipe), options, say, |dir| {
         Ok(base_layer(&recipe, dir, say)?.0)
     })?;
     let base = Layer::of(base.join(BASE_LAYER))?;
@@ -119,6 +119,12 @@ pub fn build_soperator(
     Built::in_dir(&dir, &recipe)
 }
 
+/// Whether what lies below our own programs is in the cache, so that their image costs no installation.
+pub fn soperator_base_is_there(cache: &Cache) -> Result<bool> {
+    let recipe = recipe::soperator()?;
+    Ok(cache.find(&base_part(&recipe), &recipe.key(&recipe.locked)).is_some())
+}
+
 impl Built {
     fn in_dir(dir: &Path, recipe: &Recipe) -> Result<Self> {
         let digest =
@@ -133,6 +139,10 @@ fn part(recipe: &Recipe) -> String {
 
 fn spank_part(recipe: &Recipe) -> String {
     format!("{}-spank", part(recipe))
+}
+
+fn base_part(recipe: &Recipe) -> String {
+    format!("{}-base", part(recipe))
 }
 
 /// The cache entry for what `make` installs, and the difference to the lock told or written down.
@@ -176,10 +186,13 @@ fn tell_changes(recipe: &Recipe, installed: &Packages, updating: bool, say: &dyn
         return;
     }
     let next = if updating { "the lock is updated" } else { "`rig build --update-locks` accepts it" };
-    say(&format!("image {}: {} packages differ from the lock; {next}", recipe.name(), changes.len()));
+    // One text of several lines: single ones tell what happens now, and the next replaces them.
+    let mut text =
+        format!("image {}: {} packages differ from the lock; {next}", recipe.name(), changes.len());
     for change in changes {
-        say(&format!("  {change}"));
+        text.push_str(&format!("\n  {change}"));
     }
+    say(&text);
 }
 
 /// Installs the packages of `recipe` and leaves them as a layer in `dir`.
@@ -194,4 +207,21 @@ fn write_image(dir: &Path, recipe: &Recipe, layers: &[Layer]) -> Result<()> {
     let config = Config { entrypoint: &spec.entrypoint, command: &spec.command, user: &spec.user };
     let digest = write_archive(&dir.join(ARCHIVE), recipe.reference(), &config, layers)?;
     Ok(fs::write(dir.join(DIGEST), digest)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_difference_to_the_lock_is_one_text_that_stays() {
+        let recipe = recipe::soperator().unwrap();
+        let installed = Packages::from_lock("", "nano=8.4\n").unwrap();
+        let said = std::cell::RefCell::new(Vec::new());
+        tell_changes(&recipe, &installed, false, &|text| said.borrow_mut().push(text.to_owned()));
+        let said = said.into_inner();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("`rig build --update-locks` accepts it\n"), "{said:?}");
+        assert!(said[0].contains("\n  + nano 8.4") && said[0].contains("\n  - libc6 "), "{said:?}");
+    }
 }

@@ -224,29 +224,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let beat = dir.path().join("beat");
         let script = format!("trap '' TERM; (while sleep 0.1; do echo >> {}; done) & wait", beat.display());
-        // A shell stands for this program; it starts what `make` would start, and is killed.
-        // Images are built by root; who is not may be it in a user namespace.
-        let as_root: &[&str] =
-            if nix::unistd::geteuid().is_root() { &[] } else { &["unshare", "--user", "--map-root-user"] };
-        let wrapped = [as_root, WRAPPER, &["sh", "-c", &script]].concat();
-        let line = wrapped.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
-        let mut builder = Command::new("sh").args(["-c", &format!("{line}; true")]).spawn().unwrap();
-        let size = || fs::metadata(&beat).map(|facts| facts.len()).unwrap_or(0);
-        for _ in 0..100 {
-            if size() > 0 {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-        assert!(size() > 0, "it never started");
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-        assert!(!mounts.contains(&dir.path().display().to_string()), "its mounts reach the machine");
-        builder.kill().unwrap();
-        builder.wait().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let after = size();
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        assert_eq!(size(), after, "it goes on");
+        let mut command = Command::new(WRAPPER[0]);
+        command.args(&WRAPPER[1..]).args(["sh", "-c", &script]);
+        crate::processes::tests::assert_ends_with_its_parent(&command, &beat, || {
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+            assert!(!mounts.contains(&dir.path().display().to_string()), "its mounts reach the machine");
+        });
     }
 
     #[test]
