@@ -62,6 +62,10 @@ pub struct Assignment {
     pub map_hash: String,
     /// What its owner should know, although it is placed.
     pub warning: Option<String>,
+    /// How often it was tried, with this time.
+    pub attempts: u32,
+    /// When it came.
+    pub since: Time,
 }
 
 /// A pod that cannot be placed now.
@@ -75,6 +79,17 @@ pub struct Refusal {
     pub message: String,
     /// Whether its condition does not say so yet.
     pub news: bool,
+}
+
+/// A pod that has its place, and could not be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Which pod.
+    pub pod: Arc<Pod>,
+    /// A word.
+    pub reason: &'static str,
+    /// Why.
+    pub message: String,
 }
 
 /// What is to be done.
@@ -368,11 +383,6 @@ impl Core {
     /// How many pods wait for their gates.
     pub fn gated(&self) -> usize {
         self.gated.len()
-    }
-
-    /// How often a pod was tried, and when it came.
-    pub fn history(&self, uid: &Uid) -> (u32, Option<Time>) {
-        (self.queue.attempts(uid), self.queue.since(uid))
     }
 
     /// How many pods, nodes and pods being bound are known.

@@ -162,19 +162,17 @@ impl Metrics {
         }
     }
 
-    pub(super) fn bound(&self, took: Duration, attempts: u32, since_seen: Option<Duration>) {
+    pub(super) fn bound(&self, took: Duration, attempts: u32, since_seen: Duration) {
         self.attempted("scheduled", took);
         self.attempts_of_pod.observe(f64::from(attempts));
-        if let Some(since) = since_seen {
-            let attempts = match attempts {
-                0 | 1 => "1",
-                2 => "2",
-                3 => "3",
-                4 => "4",
-                _ => "5+",
-            };
-            self.sli.get_or_create(&AttemptLabels { attempts }).observe(since.as_secs_f64());
-        }
+        let attempts = match attempts {
+            0 | 1 => "1",
+            2 => "2",
+            3 => "3",
+            4 => "4",
+            _ => "5+",
+        };
+        self.sli.get_or_create(&AttemptLabels { attempts }).observe(since_seen.as_secs_f64());
     }
 
     pub(super) fn event_dropped(&self) {
