@@ -15,6 +15,9 @@ use crate::nodes::Found;
 /// The reason that kube-scheduler gives where a pod has its place, but could not be bound.
 const TROUBLE: &str = "SchedulerError";
 
+/// The filter that says no to a device that another pod has.
+pub const DEVICE_CONFLICT: &str = "DeviceConflict";
+
 /// Where a pod can go.
 pub(super) struct Place {
     read: Arc<Read>,
@@ -182,7 +185,7 @@ impl Core {
                     )
                 }
             };
-            reasons.push(Reason::new("Devices", text));
+            reasons.push(Reason::new(DEVICE_CONFLICT, text));
         }
         reasons
     }
@@ -207,7 +210,7 @@ impl Core {
             since: self.queue.since(&pod.uid).unwrap_or_default(),
         };
         self.ledger.record(&pod.uid, Grant { node: node.name.clone(), claims });
-        self.usage.entry(node.name.clone()).or_default().add(pod);
+        self.usage.entry(node.name.clone()).or_default().add(pod, false);
         self.assumed.insert(pod.uid.clone(), Assumed { node: node.name.clone(), pod: Arc::clone(pod) });
         assignment
     }
@@ -215,7 +218,7 @@ impl Core {
     /// Puts a pod aside until something changes, and tells why.
     pub(super) fn refuse(&mut self, pod: &Arc<Pod>, no: No, now: Time, out: &mut Vec<Decision>) {
         let No { plugins, message, keys, select } = no;
-        self.queue.park(&pod.uid, keys, now);
+        self.queue.park(&pod.uid, keys, &plugins, now);
         if let Some((node, claims)) = select {
             out.push(Decision::Select { pod: Arc::clone(pod), node, claims });
         }

@@ -59,6 +59,16 @@ impl Volumes {
         if claim.terminating {
             return look.refuse(format!("persistentvolumeclaim \"{name}\" is being deleted"), waits);
         }
+        // Which pods use a claim is not known here, and kubelet would refuse the second one for ever.
+        if claim.one_pod {
+            return look.refuse(
+                format!(
+                    "persistentvolumeclaim \"{name}\" has the access mode ReadWriteOncePod, which this scheduler does not \
+                     support; use ReadWriteOnce"
+                ),
+                waits,
+            );
+        }
         if let Some(volume) = &claim.volume {
             // A claim that is bound stays so; its volume may still be unknown.
             return match self.volumes.get(&**volume) {
