@@ -115,7 +115,7 @@ impl Core {
             }
             reasons.extend(device);
         }
-        let volumes = self.volumes.look(&pod.namespace, ask, &node);
+        let volumes = self.volumes.look(pod, &node);
         // A volume is asked for only where the pod can follow it.
         if reasons.is_empty() && !volumes.select.is_empty() {
             no.select = Some((node.name.clone(), volumes.select));
@@ -210,7 +210,7 @@ impl Core {
             since: self.queue.since(&pod.uid).unwrap_or_default(),
         };
         self.ledger.record(&pod.uid, Grant { node: node.name.clone(), claims });
-        self.usage.entry(node.name.clone()).or_default().add(pod, false);
+        self.take_room(pod, &node.name);
         self.assumed.insert(pod.uid.clone(), Assumed { node: node.name.clone(), pod: Arc::clone(pod) });
         assignment
     }

@@ -295,8 +295,7 @@ impl Core {
                 }
             }
             if let Some(node) = &pod.node {
-                let foreign = self.is_foreign(pod);
-                self.usage.entry(node.clone()).or_default().add(pod, foreign);
+                self.take_room(pod, node);
                 // Only our own word counts: anybody could write the annotation on a pod of another scheduler.
                 let devices = pod.devices.as_deref().filter(|_| *pod.scheduler == *self.options.scheduler);
                 let claims =
@@ -318,7 +317,15 @@ impl Core {
         pod.ask.is_none() && !ours
     }
 
-    fn leave_room(&mut self, pod: &Pod, node: &Name) {
+    /// A pod uses a node.
+    fn take_room(&mut self, pod: &Pod, node: &Name) {
+        let foreign = self.is_foreign(pod);
+        self.usage.entry(node.clone()).or_default().add(pod, foreign);
+        self.volumes.add_user(pod);
+    }
+
+    /// A pod does not use a node any more. Returns the claims that it used.
+    fn leave_room(&mut self, pod: &Pod, node: &Name) -> Vec<WaitsFor> {
         let foreign = self.is_foreign(pod);
         if let Some(usage) = self.usage.get_mut(node) {
             usage.remove(pod, foreign);
@@ -326,11 +333,14 @@ impl Core {
                 self.usage.remove(node);
             }
         }
+        self.volumes.remove_user(pod)
     }
 
     fn free_room(&mut self, pod: &Pod, node: Option<Name>, now: Time) {
         let Some(node) = node else { return };
-        self.leave_room(pod, &node);
+        for claim in self.leave_room(pod, &node) {
+            self.wake(&Key::Volumes(claim), now);
+        }
         self.wake(&Key::Room(node), now);
     }
 

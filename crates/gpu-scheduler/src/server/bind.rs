@@ -17,6 +17,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(5);
 /// The same once the bind stands in nobody's way any more.
 const LONGEST_LATE_LOOK: Duration = Duration::from_secs(20);
+/// The same once nothing is sent any more: the watch would tell of a bind, too.
+const FIRST_LAST_LOOK: Duration = Duration::from_secs(5);
 /// How long a server that refuses for the moment is left alone, if it does not say.
 const REST: Duration = Duration::from_secs(1);
 /// How long a pod rests that the server does not want bound at all.
@@ -36,7 +38,7 @@ pub struct Patience {
 impl Default for Patience {
     fn default() -> Self {
         Self {
-            first: Duration::from_secs(5),
+            first: Duration::from_secs(1),
             repeats: Duration::from_secs(60),
             settled: Duration::from_secs(120),
         }
@@ -91,11 +93,13 @@ pub(super) async fn settle(
     mut unclear: Unclear,
     patience: Patience,
 ) -> Outcome {
-    let until = Instant::now() + patience.repeats;
-    if let Some(known) = repeat(client, assignment, &mut unclear, until, LONGEST_LATE_LOOK).await {
-        return known;
+    if !patience.repeats.is_zero() {
+        let until = Instant::now() + patience.repeats;
+        if let Some(known) = repeat(client, assignment, &mut unclear, until, LONGEST_LATE_LOOK).await {
+            return known;
+        }
     }
-    let mut wait = FIRST_LOOK;
+    let mut wait = FIRST_LAST_LOOK;
     loop {
         let left =
             unclear.unanswered.map_or(Duration::ZERO, |at| patience.settled.saturating_sub(at.elapsed()));
@@ -104,9 +108,9 @@ pub(super) async fn settle(
             Some(Seen::Over) => return Outcome::Not(BindError::Gone),
             Some(Seen::Waits) if left.is_zero() => return Outcome::Not(BindError::Again(REST)),
             Some(Seen::Waits) => tokio::time::sleep(wait.min(left)).await,
-            None => tokio::time::sleep(wait).await,
+            None => tokio::time::sleep(FIRST_LAST_LOOK).await,
         }
-        wait = (wait * 2).min(LONGEST_LATE_LOOK);
+        wait *= 2;
     }
 }
 
@@ -141,7 +145,8 @@ async fn repeat(
                 Outcome::Not(BindError::Again(REST))
             }
         };
-        unclear.overload |= matches!(status, None | Some(429 | 500..));
+        // What the server says in so many words (500) it says to this bind, and not to all.
+        unclear.overload |= matches!(status, None | Some(429 | 501..));
         // An earlier try that got no answer may still be carried out, whatever the server said to this one.
         if unclear.unanswered.is_none() && status != Some(409) {
             return Some(refused);

@@ -33,6 +33,8 @@ const BEAT: Duration = Duration::from_secs(10);
 const STUCK: Duration = Duration::from_secs(60);
 /// So long a scheduler that is told to stop waits for the answers to its binds.
 const LAST_BINDS: Duration = Duration::from_secs(5);
+/// So many binds at most are repeated beside those that are under way.
+const MOST_REPEATED: usize = 64;
 /// News that are taken in one go before pods are looked at.
 const BATCH: usize = 4096;
 
@@ -314,7 +316,11 @@ impl Scheduler {
                 self.metrics.attempted("error", took);
                 let text = format!("binding to {} got no clear answer: {}", assignment.node, unclear.why);
                 self.trouble(&assignment, text);
-                let (client, patience) = (self.client.clone(), self.patience);
+                let (client, mut patience) = (self.client.clone(), self.patience);
+                // Where many fail, repetitions would only be a burden.
+                if self.unclear.len() >= MOST_REPEATED {
+                    patience.repeats = Duration::ZERO;
+                }
                 self.unclear.spawn(async move {
                     let begun = Instant::now();
                     let outcome = bind::settle(&client, &assignment, unclear, patience).await;

@@ -360,18 +360,42 @@ fn the_taints_of_a_node_that_is_not_ready_decide() {
 }
 
 #[test]
-fn a_claim_for_one_pod_only_is_refused_with_that_reason() {
-    let mut core = core();
-    let claim = json!({ "metadata": { "name": "data" }, "spec": { "accessModes": ["ReadWriteOncePod"] } });
-    core.set_claim("ns", "data", Some(Arc::new(serde_json::from_value(claim).unwrap())), at(0));
-    let volumes =
-        json!({ "spec": { "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] } });
-    refused(
-        &mut core,
-        "0=n0:0",
-        volumes,
-        "access mode ReadWriteOncePod, which this scheduler does not support",
-    );
+fn a_claim_for_one_pod_only_has_one_user_at_a_time() {
+    for (mode, alone) in [("ReadWriteOncePod", true), ("ReadWriteOnce", false)] {
+        let mut core = core();
+        let claim = json!({
+            "metadata": { "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+            "spec": { "accessModes": [mode], "volumeName": "v" },
+        });
+        core.set_claim("ns", "data", Some(Arc::new(serde_json::from_value(claim).unwrap())), at(0));
+        core.set_volume("v", Some(Arc::default()), at(0));
+        let uses = |scheduler: &str, node: &str| {
+            json!({ "spec": {
+                "schedulerName": scheduler, "nodeName": node,
+                "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+            } })
+        };
+        core.set_pod(pod("other-0", "", uses("default-scheduler", "n1")), at(0));
+        core.set_pod(pod("a-0", "0=n0:0", uses("gpu-scheduler", "")), at(0));
+        let mut first = decisions(&mut core, at(0));
+        if alone {
+            let why =
+                "persistentvolumeclaim \"data\" is for one pod (ReadWriteOncePod), and another one uses it";
+            assert!(line(&first[0]).contains(why), "{first:?}");
+            core.remove_pod(&"uid-other-0".into(), at(20));
+            first = decisions(&mut core, at(20));
+        }
+        // Being bound, it has the claim; bound, it keeps it.
+        let given = bound(assignment(&first));
+        core.set_pod(pod("b-0", "0=n0:1", uses("gpu-scheduler", "")), at(40));
+        assert_eq!(decided(&mut core, at(40))[0].contains("ReadWriteOncePod"), alone);
+        if alone {
+            core.set_pod(Arc::clone(&given), at(60));
+            assert!(!core.has_work(at(60)));
+            core.set_pod(ended(&given), at(60));
+            assert_eq!(decided(&mut core, at(60)), ["b-0 -> n0 1"]);
+        }
+    }
 }
 
 #[test]

@@ -108,8 +108,10 @@ struct World {
 impl World {
     fn new(bug: Bug) -> Self {
         let nodes = ["n0", "n1"].map(|name| Some(node(name, json!({}))));
+        let mut core = core();
+        know_claim(&mut core);
         Self {
-            core: core(),
+            core,
             pods: HashMap::new(),
             flight: HashMap::new(),
             nodes,
@@ -146,9 +148,12 @@ impl World {
             Step::Come(number, gated) if !self.pods.contains_key(&number) => {
                 self.came += 1;
                 let gates = if gated { json!([{ "name": "g" }]) } else { json!([]) };
+                // Two of them want a claim that is for one pod.
+                let volume = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "data" } });
+                let volumes = if number % 3 == 0 { json!([volume]) } else { json!([]) };
                 let unique = json!({
                     "metadata": { "uid": format!("{number}-{}", self.came) },
-                    "spec": { "priority": number % 3, "schedulingGates": gates },
+                    "spec": { "priority": number % 3, "schedulingGates": gates, "volumes": volumes },
                 });
                 self.show(number, pod(&format!("w{number}-0"), MAPS[number], unique));
             }
@@ -170,6 +175,7 @@ impl World {
             Step::Stolen(number) => {
                 if let Some(pod) = self.pods.get(&number).filter(|pod| pod.ask.is_some()) {
                     let mut stolen = (**pod).clone();
+                    stolen.uses = stolen.claims().into();
                     (stolen.node, stolen.ask) = (Some("n1".into()), None);
                     self.show(number, Arc::new(stolen));
                 }
@@ -256,6 +262,7 @@ impl World {
             self.all_bound();
         }
         self.core = Core::new(Options::default());
+        know_claim(&mut self.core);
         for node in self.nodes.iter().flatten() {
             self.core.set_node(Arc::clone(node), self.now);
         }
@@ -342,11 +349,21 @@ impl World {
             self.core.said.len(),
         );
         let counts = self.core.counts();
-        if left != (true, 0, 0, 0) || counts != Counts::default() || !self.core.gangs.is_empty() {
+        if left != (true, 0, 0, 0)
+            || counts != Counts::default()
+            || !self.core.gangs.is_empty()
+            || !self.core.volumes.is_unused()
+        {
             return Err(format!("something is left: {left:?} {counts:?}"));
         }
         Ok(())
     }
+}
+
+fn know_claim(core: &mut Core) {
+    let claim = Claim { volume: Some("v".into()), one_pod: true, ..Claim::default() };
+    core.set_claim("ns", "data", Some(Arc::new(claim)), at(0));
+    core.set_volume("v", Some(Arc::default()), at(0));
 }
 
 fn run(steps: &[Step], bug: Bug) -> Result<(), String> {
