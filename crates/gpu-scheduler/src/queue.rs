@@ -2,7 +2,7 @@
 //! wait for. Nothing is looked at again before something changed for it, or five minutes passed.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ struct Entry<K> {
     attempts: u32,
     tried: Time,
     since: Time,
+    /// Who said no when it was tried last.
+    plugins: Box<[&'static str]>,
 }
 
 impl<K> Entry<K> {
@@ -81,7 +83,14 @@ pub struct Queue<K> {
     parked: BTreeSet<(Time, Uid)>,
     waiting: HashMap<K, BTreeSet<Uid>>,
     came: u64,
+    incoming: BTreeMap<Incoming, u64>,
+    refused: BTreeMap<&'static str, usize>,
 }
+
+/// Into which part of the queue a pod came, and why; in the words of kube-scheduler.
+pub type Incoming = (&'static str, &'static str);
+
+const FAILED: &str = "ScheduleAttemptFailure";
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
@@ -92,6 +101,8 @@ impl<K> Default for Queue<K> {
             parked: BTreeSet::new(),
             waiting: HashMap::new(),
             came: 0,
+            incoming: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
     }
 }
@@ -109,21 +120,41 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             }
             match place {
                 Place::Taken => {}
-                Place::Active | Place::Backoff(_) | Place::Parked { .. } => self.enter(uid, now),
+                Place::Active | Place::Backoff(_) | Place::Parked { .. } => self.enter(uid, "PodUpdate", now),
             }
             return;
         }
         self.came += 1;
-        let entry =
-            Entry { order: order(self.came), place: Place::Taken, attempts: 0, tried: now, since: now };
+        let entry = Entry {
+            order: order(self.came),
+            place: Place::Taken,
+            attempts: 0,
+            tried: now,
+            since: now,
+            plugins: Box::default(),
+        };
         self.entries.insert(uid.clone(), entry);
-        self.enter(uid, now);
+        self.enter(uid, "PodAdd", now);
     }
 
     /// Forgets a pod.
     pub fn remove(&mut self, uid: &Uid) {
         self.leave(uid);
+        self.blame(uid, Box::default());
         self.entries.remove(uid);
+    }
+
+    /// Notes who says no to a pod, in place of those who said so before.
+    fn blame(&mut self, uid: &Uid, plugins: Box<[&'static str]>) {
+        let Some(entry) = self.entries.get_mut(uid) else { return };
+        for plugin in &plugins {
+            *self.refused.entry(plugin).or_default() += 1;
+        }
+        for plugin in std::mem::replace(&mut entry.plugins, plugins) {
+            if let Some(count) = self.refused.get_mut(plugin) {
+                *count -= 1;
+            }
+        }
     }
 
     /// The next pod to try.
@@ -143,9 +174,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// A pod that was tried cannot be placed before one of these changes.
-    pub fn park(&mut self, uid: &Uid, keys: Vec<K>, now: Time) {
+    /// A pod that was tried cannot be placed before one of these changes, because these said no.
+    pub fn park(&mut self, uid: &Uid, keys: Vec<K>, plugins: &[&'static str], now: Time) {
         self.leave(uid);
+        self.blame(uid, plugins.into());
         let Some(entry) = self.entries.get_mut(uid) else { return };
         for key in &keys {
             self.waiting.entry(key.clone()).or_default().insert(uid.clone());
@@ -153,6 +185,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let until = now + FLUSH;
         entry.place = Place::Parked { keys: keys.into(), until };
         self.parked.insert((until, uid.clone()));
+        *self.incoming.entry(("unschedulable", FAILED)).or_default() += 1;
     }
 
     /// A pod that was tried is to be tried again by itself, after its backoff and at least this time.
@@ -162,14 +195,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let until = entry.rests_until().max(now + at_least);
         entry.place = Place::Backoff(until);
         self.backoff.insert((until, uid.clone()));
+        *self.incoming.entry(("backoff", FAILED)).or_default() += 1;
     }
 
     /// Something changed: whoever waits for it is tried again, after its backoff. Returns how many.
-    pub fn wake(&mut self, key: &K, now: Time) -> usize {
+    pub fn wake(&mut self, key: &K, event: &'static str, now: Time) -> usize {
         let woken = self.waiting.get(key).cloned().unwrap_or_default();
         for uid in &woken {
             self.leave(uid);
-            self.enter(uid, now);
+            self.enter(uid, event, now);
         }
         woken.len()
     }
@@ -217,27 +251,42 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
+    /// How many pods came into which part of the queue since the beginning, by what brought them there.
+    pub fn incoming(&self) -> &BTreeMap<Incoming, u64> {
+        &self.incoming
+    }
+
+    /// How many pods wait that a filter said no to when they were tried last.
+    pub fn refused(&self) -> &BTreeMap<&'static str, usize> {
+        &self.refused
+    }
+
     /// Moves what is due to the active ones.
     fn promote(&mut self, now: Time) {
         loop {
             let due = |times: &BTreeSet<(Time, Uid)>| times.first().filter(|(time, _)| *time <= now).cloned();
-            let Some((_, uid)) = due(&self.backoff).or_else(|| due(&self.parked)) else { return };
+            let rested = due(&self.backoff).map(|(_, uid)| (uid, "BackoffComplete"));
+            let next = rested.or_else(|| due(&self.parked).map(|(_, uid)| (uid, "UnschedulableTimeout")));
+            let Some((uid, event)) = next else { return };
             self.leave(&uid);
-            self.enter(&uid, now);
+            self.enter(&uid, event, now);
         }
     }
 
     /// To the active ones, or into backoff.
-    fn enter(&mut self, uid: &Uid, now: Time) {
+    fn enter(&mut self, uid: &Uid, event: &'static str, now: Time) {
         let Some(entry) = self.entries.get_mut(uid) else { return };
         let until = entry.rests_until();
-        if until > now {
+        let queue = if until > now {
             entry.place = Place::Backoff(until);
             self.backoff.insert((until, uid.clone()));
+            "backoff"
         } else {
             entry.place = Place::Active;
             self.active.insert((entry.order, uid.clone()));
-        }
+            "active"
+        };
+        *self.incoming.entry((queue, event)).or_default() += 1;
     }
 
     /// Out of wherever it is; it is taken then.

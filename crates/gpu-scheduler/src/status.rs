@@ -1,5 +1,6 @@
 //! Who has which device, and why pods wait, from one look at the cluster.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,16 +66,18 @@ pub fn look(scheduler: &str, nodes: &[NodeView], pods: &[PodView]) -> Status {
         }
     }
     let names = |pod: &Arc<Pod>| format!("{}/{}", pod.namespace, pod.name);
+    // By device and not by its text: 2 goes before 10.
+    let mut held = BTreeSet::new();
     for pod in pods {
         let Some(grant) = core.ledger().grant(&pod.facts.uid) else { continue };
-        status.devices.extend(grant.claims.iter().map(|claim| Held {
-            node: grant.node.to_string(),
-            device: claim.device.to_string(),
-            owner: names(&pod.facts),
-            gone: core.nodes().get(&grant.node).is_none(),
-        }));
+        held.extend(grant.claims.iter().map(|claim| (&grant.node, &claim.device, names(&pod.facts))));
     }
-    status.devices.sort();
+    status.devices.extend(held.into_iter().map(|(node, device, owner)| Held {
+        node: node.to_string(),
+        device: device.to_string(),
+        owner,
+        gone: core.nodes().get(node).is_none(),
+    }));
     status.pending.sort();
     status
 }
@@ -119,7 +122,7 @@ mod tests {
         let mut status = look("gpu-scheduler", &[], &pods);
         let held: Vec<String> =
             status.devices.iter().map(|h| format!("{} {} {}", h.node, h.device, h.owner)).collect();
-        assert_eq!(held, ["n 10 ns/a-0", "n 2 ns/a-0"]);
+        assert_eq!(held, ["n 2 ns/a-0", "n 10 ns/a-0"]);
         assert!(status.devices[0].gone);
         let waits: Vec<String> = status.pending.iter().map(|w| format!("{} {}", w.pod, w.reason)).collect();
         assert_eq!(waits, ["ns/b-0 Unschedulable", "ns/c-0 Unknown"]);

@@ -4,13 +4,19 @@ use std::sync::Arc;
 
 use super::key::Key;
 use super::maps::Read;
-use super::{Assignment, Assumed, Core, Decision, Refusal, Time, message};
+use super::{Assignment, Assumed, Core, Decision, Refusal, Time, Trouble, message};
 use crate::facts::{Ask, Name, Node, Pod, Told, Uid};
 use crate::filter::{self, Reason, Usage};
 use crate::ledger::{Conflict, Grant, shared_annotation};
 use crate::map::Entry;
 use crate::names;
 use crate::nodes::Found;
+
+/// The reason that kube-scheduler gives where a pod has its place, but could not be bound.
+const TROUBLE: &str = "SchedulerError";
+
+/// The filter that says no to a device that another pod has.
+pub const DEVICE_CONFLICT: &str = "DeviceConflict";
 
 /// Where a pod can go.
 pub(super) struct Place {
@@ -109,7 +115,7 @@ impl Core {
             }
             reasons.extend(device);
         }
-        let volumes = self.volumes.look(&pod.namespace, ask, &node);
+        let volumes = self.volumes.look(pod, &node);
         // A volume is asked for only where the pod can follow it.
         if reasons.is_empty() && !volumes.select.is_empty() {
             no.select = Some((node.name.clone(), volumes.select));
@@ -179,7 +185,7 @@ impl Core {
                     )
                 }
             };
-            reasons.push(Reason::new("Devices", text));
+            reasons.push(Reason::new(DEVICE_CONFLICT, text));
         }
         reasons
     }
@@ -200,9 +206,11 @@ impl Core {
             shared: shared_annotation(&claims),
             map_hash: read.hash.clone(),
             warning,
+            attempts: self.queue.attempts(&pod.uid),
+            since: self.queue.since(&pod.uid).unwrap_or_default(),
         };
         self.ledger.record(&pod.uid, Grant { node: node.name.clone(), claims });
-        self.usage.entry(node.name.clone()).or_default().add(pod);
+        self.take_room(pod, &node.name);
         self.assumed.insert(pod.uid.clone(), Assumed { node: node.name.clone(), pod: Arc::clone(pod) });
         assignment
     }
@@ -210,17 +218,32 @@ impl Core {
     /// Puts a pod aside until something changes, and tells why.
     pub(super) fn refuse(&mut self, pod: &Arc<Pod>, no: No, now: Time, out: &mut Vec<Decision>) {
         let No { plugins, message, keys, select } = no;
-        self.queue.park(&pod.uid, keys, now);
+        self.queue.park(&pod.uid, keys, &plugins, now);
         if let Some((node, claims)) = select {
             out.push(Decision::Select { pod: Arc::clone(pod), node, claims });
         }
-        let told = Told { reason: "Unschedulable".into(), message: message.as_str().into() };
+        let news = self.say(pod, "Unschedulable", &message);
+        out.push(Decision::Refuse(Refusal { pod: Arc::clone(pod), plugins, message, news }));
+    }
+}
+
+impl Core {
+    /// Notes what is told of a pod. Returns whether that is news: its condition does not say so yet.
+    fn say(&mut self, pod: &Pod, reason: &str, message: &str) -> bool {
+        let told = Told { reason: reason.into(), message: message.into() };
         let known = self.said.get(&pod.uid).map(|said| &**said).or(pod.told.as_deref());
         let news = known != Some(&told);
         if news {
             self.said.insert(pod.uid.clone(), Box::new(told));
         }
-        out.push(Decision::Refuse(Refusal { pod: Arc::clone(pod), plugins, message, news }));
+        news
+    }
+
+    /// A bind did not do what it should, and the pod still waits for it. Returns what to tell, if that is news.
+    pub fn bind_trouble(&mut self, uid: &Uid, text: String) -> Option<Trouble> {
+        let pod = self.pods.get(uid).filter(|pod| pod.ask.is_some() && !pod.terminating).cloned()?;
+        let message = message::shorten(text);
+        self.say(&pod, TROUBLE, &message).then_some(Trouble { pod, reason: TROUBLE, message })
     }
 }
 

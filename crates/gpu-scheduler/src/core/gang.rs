@@ -21,7 +21,7 @@ impl Core {
         }
         let index = self.gangs.entry(Arc::clone(&member.gang)).or_default().entry(member.index).or_default();
         if index.insert(pod.uid.clone()) || pod.holds() {
-            self.queue.wake(&Key::Gang(Arc::clone(&member.gang)), now);
+            self.wake(&Key::Gang(Arc::clone(&member.gang)), now);
         }
     }
 
@@ -38,7 +38,7 @@ impl Core {
         if gang.is_empty() {
             self.gangs.remove(&member.gang);
         }
-        self.queue.wake(&Key::Gang(Arc::clone(&member.gang)), now);
+        self.wake(&Key::Gang(Arc::clone(&member.gang)), now);
     }
 
     /// Decides about all members that are not placed yet.

@@ -20,3 +20,17 @@ pub(super) enum Key {
     /// A change among the members of a gang.
     Gang(Arc<str>),
 }
+
+impl Key {
+    /// What changed, as metrics name it.
+    pub(super) fn event(&self) -> &'static str {
+        match self {
+            Self::Node(_) => "NodeUpdate",
+            Self::Room(_) | Self::Device(..) => "AssignedPodDelete",
+            Self::Volumes(WaitsFor::Claim(_)) => "PvcUpdate",
+            Self::Volumes(WaitsFor::Volume(_)) => "PvUpdate",
+            Self::Volumes(WaitsFor::Class(_)) => "StorageClassUpdate",
+            Self::Gang(_) => "GangUpdate",
+        }
+    }
+}

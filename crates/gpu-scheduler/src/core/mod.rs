@@ -19,7 +19,8 @@ use crate::map::Mode;
 use crate::names;
 use crate::nodes::Nodes;
 pub use crate::queue::Time;
-use crate::queue::{Counts, Queue};
+use crate::queue::{Counts, Incoming, Queue};
+pub use decide::DEVICE_CONFLICT;
 use key::Key;
 use maps::Maps;
 
@@ -62,6 +63,10 @@ pub struct Assignment {
     pub map_hash: String,
     /// What its owner should know, although it is placed.
     pub warning: Option<String>,
+    /// How often it was tried, with this time.
+    pub attempts: u32,
+    /// When it came.
+    pub since: Time,
 }
 
 /// A pod that cannot be placed now.
@@ -75,6 +80,17 @@ pub struct Refusal {
     pub message: String,
     /// Whether its condition does not say so yet.
     pub news: bool,
+}
+
+/// A pod that has its place, and could not be bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Which pod.
+    pub pod: Arc<Pod>,
+    /// A word.
+    pub reason: &'static str,
+    /// Why.
+    pub message: String,
 }
 
 /// What is to be done.
@@ -153,7 +169,7 @@ impl Core {
         let name = node.name.clone();
         let calls = self.nodes.set(node);
         if !calls.is_empty() {
-            self.queue.wake(&Key::Room(name), now);
+            self.wake(&Key::Room(name), now);
         }
         self.wake_calls(calls, now);
     }
@@ -164,9 +180,14 @@ impl Core {
         self.wake_calls(calls, now);
     }
 
+    /// Something changed: whoever waits for it is tried again.
+    fn wake(&mut self, key: &Key, now: Time) {
+        self.queue.wake(key, key.event(), now);
+    }
+
     fn wake_calls(&mut self, calls: Vec<Name>, now: Time) {
         for call in calls {
-            self.queue.wake(&Key::Node(call), now);
+            self.wake(&Key::Node(call), now);
         }
     }
 
@@ -177,7 +198,7 @@ impl Core {
             Some(claim) => self.volumes.claims.insert(Arc::clone(&key), claim),
             None => self.volumes.claims.remove(&key),
         };
-        self.queue.wake(&Key::Volumes(WaitsFor::Claim(key)), now);
+        self.wake(&Key::Volumes(WaitsFor::Claim(key)), now);
     }
 
     /// A volume is new or has changed; none if it is gone.
@@ -187,7 +208,7 @@ impl Core {
             Some(volume) => self.volumes.volumes.insert(Arc::clone(&key), volume),
             None => self.volumes.volumes.remove(&key),
         };
-        self.queue.wake(&Key::Volumes(WaitsFor::Volume(key)), now);
+        self.wake(&Key::Volumes(WaitsFor::Volume(key)), now);
     }
 
     /// A class of volumes is new or has changed; none if it is gone.
@@ -197,7 +218,7 @@ impl Core {
             Some(class) => self.volumes.classes.insert(Arc::clone(&key), class),
             None => self.volumes.classes.remove(&key),
         };
-        self.queue.wake(&Key::Volumes(WaitsFor::Class(key)), now);
+        self.wake(&Key::Volumes(WaitsFor::Class(key)), now);
     }
 
     /// A pod is new or has changed.
@@ -256,13 +277,25 @@ impl Core {
     /// Notes what a pod uses now in place of what it used.
     fn account(&mut self, before: Option<&Pod>, pod: &Pod, now: Time) {
         let uid = &pod.uid;
-        if let Some(before) = before.filter(|before| before.holds()) {
-            self.free_room(before, before.node.clone(), now);
-        }
-        if pod.holds() {
-            self.forget_room(uid, now);
+        let before = before.filter(|before| before.holds());
+        if !pod.holds() {
+            if let Some(before) = before {
+                self.free_room(before, before.node.clone(), now);
+            }
+        } else {
+            // It uses the same as before in most cases: then nothing is free, and nobody is woken.
+            let assumed = self.assumed.remove(uid);
+            let was = before.map(|before| (before.node.clone(), before));
+            let was = was.or_else(|| assumed.as_ref().map(|was| (Some(was.node.clone()), &*was.pod)));
+            if let Some((Some(node), was)) = was {
+                self.leave_room(was, &node);
+                let foreign = self.is_foreign(was) && !self.is_foreign(pod);
+                if pod.node.as_ref() != Some(&node) || foreign || Usage::frees(was, pod) {
+                    self.wake(&Key::Room(node), now);
+                }
+            }
             if let Some(node) = &pod.node {
-                self.usage.entry(node.clone()).or_default().add(pod);
+                self.take_room(pod, node);
                 // Only our own word counts: anybody could write the annotation on a pod of another scheduler.
                 let devices = pod.devices.as_deref().filter(|_| *pod.scheduler == *self.options.scheduler);
                 let claims =
@@ -271,21 +304,44 @@ impl Core {
                 self.wake_devices(lost, now);
             }
             self.queue.remove(uid);
-        } else if pod.phase == Phase::Ended {
+        }
+        if pod.phase == Phase::Ended {
             self.forget(uid, now);
             self.release(uid, now);
         }
     }
 
-    fn free_room(&mut self, pod: &Pod, node: Option<Name>, now: Time) {
-        let Some(node) = node else { return };
-        if let Some(usage) = self.usage.get_mut(&node) {
-            usage.remove(pod);
+    /// Whether the GPUs that a device plugin gave to a pod are not those of a map. Only our own word for that counts.
+    fn is_foreign(&self, pod: &Pod) -> bool {
+        let ours = pod.devices.is_some() && *pod.scheduler == *self.options.scheduler;
+        pod.ask.is_none() && !ours
+    }
+
+    /// A pod uses a node.
+    fn take_room(&mut self, pod: &Pod, node: &Name) {
+        let foreign = self.is_foreign(pod);
+        self.usage.entry(node.clone()).or_default().add(pod, foreign);
+        self.volumes.add_user(pod);
+    }
+
+    /// A pod does not use a node any more. Returns the claims that it used.
+    fn leave_room(&mut self, pod: &Pod, node: &Name) -> Vec<WaitsFor> {
+        let foreign = self.is_foreign(pod);
+        if let Some(usage) = self.usage.get_mut(node) {
+            usage.remove(pod, foreign);
             if usage.is_empty() {
-                self.usage.remove(&node);
+                self.usage.remove(node);
             }
         }
-        self.queue.wake(&Key::Room(node), now);
+        self.volumes.remove_user(pod)
+    }
+
+    fn free_room(&mut self, pod: &Pod, node: Option<Name>, now: Time) {
+        let Some(node) = node else { return };
+        for claim in self.leave_room(pod, &node) {
+            self.wake(&Key::Volumes(claim), now);
+        }
+        self.wake(&Key::Room(node), now);
     }
 
     fn release(&mut self, uid: &Uid, now: Time) {
@@ -296,9 +352,9 @@ impl Core {
     fn wake_devices(&mut self, lost: Option<Grant>, now: Time) {
         let Some(grant) = lost else { return };
         for claim in &grant.claims {
-            self.queue.wake(&Key::Device(grant.node.clone(), claim.device.clone()), now);
+            self.wake(&Key::Device(grant.node.clone(), claim.device.clone()), now);
         }
-        self.queue.wake(&Key::Room(grant.node), now);
+        self.wake(&Key::Room(grant.node), now);
     }
 
     /// Frees the room that is held for a pod, but not its devices.
@@ -320,12 +376,7 @@ impl Core {
     fn take_back(&mut self, uid: &Uid) {
         let Some(assumed) = self.assumed.remove(uid) else { return };
         self.ledger.release(uid);
-        if let Some(usage) = self.usage.get_mut(&assumed.node) {
-            usage.remove(&assumed.pod);
-            if usage.is_empty() {
-                self.usage.remove(&assumed.node);
-            }
-        }
+        self.leave_room(&assumed.pod, &assumed.node);
     }
 
     /// A pod was not bound. What was held for it is free again.
@@ -365,14 +416,19 @@ impl Core {
         self.queue.counts()
     }
 
+    /// How many pods came into which part of the queue since the beginning, by what brought them there.
+    pub fn incoming(&self) -> &BTreeMap<Incoming, u64> {
+        self.queue.incoming()
+    }
+
+    /// How many pods wait, by the filters that said no.
+    pub fn refused(&self) -> &BTreeMap<&'static str, usize> {
+        self.queue.refused()
+    }
+
     /// How many pods wait for their gates.
     pub fn gated(&self) -> usize {
         self.gated.len()
-    }
-
-    /// How often a pod was tried, and when it came.
-    pub fn history(&self, uid: &Uid) -> (u32, Option<Time>) {
-        (self.queue.attempts(uid), self.queue.since(uid))
     }
 
     /// How many pods, nodes and pods being bound are known.

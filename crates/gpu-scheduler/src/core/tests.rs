@@ -94,6 +94,7 @@ fn bound(assignment: &Assignment) -> Arc<Pod> {
     pod.node = Some(assignment.node.clone());
     pod.devices = Some(assignment.devices.as_str().into());
     pod.shared = assignment.shared.as_deref().map(Into::into);
+    pod.uses = pod.claims().into();
     (pod.ask, pod.told) = (None, None);
     Arc::new(pod)
 }
@@ -103,6 +104,7 @@ fn ended(pod: &Pod) -> Arc<Pod> {
     pod.phase = Phase::Ended;
     (pod.ask, pod.requests, pod.ports, pod.devices, pod.member) =
         (None, Default::default(), Default::default(), None, None);
+    pod.uses = Box::default();
     Arc::new(pod)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::names::GPU_RESOURCE;
 use crate::quantity;
 
 /// Amounts of resources. Those that few pods ask for cost memory only where they are.
@@ -69,6 +70,18 @@ impl Amounts {
             .chain(
                 self.others.iter().flat_map(|others| others.iter().map(|(name, amount)| (&**name, *amount))),
             )
+    }
+
+    /// GPUs, and parts and shares of them, that device plugins give out.
+    pub fn plugin_gpus(&self) -> i64 {
+        self.of_plugins().map(|(_, amount)| amount).sum()
+    }
+
+    /// The resources by which device plugins give out GPUs, and parts and shares of them: `nvidia.com/gpu`,
+    /// `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.5gb`...
+    pub fn of_plugins(&self) -> impl Iterator<Item = (&str, i64)> {
+        let of_plugin = |name: &str| name.starts_with(GPU_RESOURCE) || name.starts_with("nvidia.com/mig-");
+        self.iter().filter(move |(name, _)| of_plugin(name))
     }
 
     /// Adds what another has.

@@ -24,6 +24,8 @@ pub struct Claim {
     pub selected_node: Option<Box<str>>,
     /// Whether its deletion has begun.
     pub terminating: bool,
+    /// Whether one pod at most may use it (`ReadWriteOncePod`).
+    pub one_pod: bool,
 }
 
 /// A PersistentVolume: where it can be used. None: everywhere.
@@ -78,6 +80,7 @@ impl WireMeta {
 struct WireClaimSpec {
     volume_name: Box<str>,
     storage_class_name: Option<Box<str>>,
+    access_modes: Vec<String>,
 }
 
 impl Facts for Claim {
@@ -92,6 +95,7 @@ impl Facts for Claim {
             class: wire.spec.storage_class_name.filter(|class| !class.is_empty()),
             selected_node: wire.metadata.annotations.remove(SELECTED_NODE),
             terminating: wire.metadata.deletion_timestamp.is_some(),
+            one_pod: wire.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod"),
         };
         (stamp, claim)
     }

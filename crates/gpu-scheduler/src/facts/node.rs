@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::{Amounts, Facts, Name, Stamp};
-use crate::names::GPU_RESOURCE;
 
 /// What a taint does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +48,9 @@ pub struct Node {
 }
 
 impl Node {
-    /// How many GPUs a device plugin serves there.
+    /// How many GPUs, and parts and shares of them, device plugins serve there.
     pub fn plugin_gpus(&self) -> i64 {
-        self.allocatable.get(GPU_RESOURCE)
+        self.allocatable.plugin_gpus()
     }
 }
 

@@ -134,6 +134,8 @@ pub struct Pod {
     pub devices: Option<Box<str>>,
     /// Which of them it shares, as its annotation says.
     pub shared: Option<Box<str>>,
+    /// The claims whose volumes it uses, once it is bound.
+    pub uses: Box<[Box<str>]>,
     /// The gang that it belongs to.
     pub member: Option<Box<Member>>,
     /// What it asks for; none once it is bound or has ended.
@@ -146,6 +148,11 @@ impl Pod {
     /// Whether it holds what it was given: it is bound and has not ended.
     pub fn holds(&self) -> bool {
         self.node.is_some() && self.phase == Phase::Live
+    }
+
+    /// The claims whose volumes it mounts.
+    pub fn claims(&self) -> &[Box<str>] {
+        self.ask.as_ref().map_or(&self.uses, |ask| &ask.claims)
     }
 
     /// Whether it differs from another in anything but what its condition says.

@@ -250,6 +250,7 @@ impl Facts for Pod {
             ports,
             shared: metadata.annotations.shared.clone().filter(|_| devices.is_some()),
             devices,
+            uses: Box::default(),
             member: None,
             ask: None,
             told: None,
@@ -264,6 +265,8 @@ impl Facts for Pod {
         if let (true, Some(index)) = (waits, index) {
             pod.told = status.conditions.into_iter().find(is_told).map(told);
             pod.ask = Some(Box::new(ask(metadata, spec, index)));
+        } else if !ended {
+            pod.uses = claims(&metadata.name, spec.volumes);
         }
         (stamp, pod)
     }

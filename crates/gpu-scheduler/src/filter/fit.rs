@@ -2,7 +2,6 @@
 
 use super::Reason;
 use crate::facts::{Amounts, Node, Pod, Port, Uid};
-use crate::names::GPU_RESOURCE;
 
 /// What the pods of a node use.
 #[derive(Clone, Debug, Default)]
@@ -14,22 +13,28 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A pod came.
-    pub fn add(&mut self, pod: &Pod) {
+    /// A pod came. `foreign`: what a device plugin gave it is not of a map.
+    pub fn add(&mut self, pod: &Pod, foreign: bool) {
         self.amounts.add(&pod.requests);
         self.pods += 1;
         self.ports.extend(pod.ports.iter().map(|port| (pod.uid.clone(), port.clone())));
-        self.plugin_gpus += foreign(pod);
+        self.plugin_gpus += if foreign { pod.requests.plugin_gpus() } else { 0 };
     }
 
     /// A pod went.
-    pub fn remove(&mut self, pod: &Pod) {
+    pub fn remove(&mut self, pod: &Pod, foreign: bool) {
         self.amounts.subtract(&pod.requests);
         self.pods -= 1;
         if !pod.ports.is_empty() {
             self.ports.retain(|(uid, _)| *uid != pod.uid);
         }
-        self.plugin_gpus -= foreign(pod);
+        self.plugin_gpus -= if foreign { pod.requests.plugin_gpus() } else { 0 };
+    }
+
+    /// Whether a pod that was so and is so now leaves something to others.
+    pub fn frees(was: &Pod, is: &Pod) -> bool {
+        was.requests.iter().any(|(name, amount)| amount > is.requests.get(name))
+            || was.ports.iter().any(|port| !is.ports.contains(port))
     }
 
     /// Whether no pod is left.
@@ -63,9 +68,4 @@ impl Usage {
     pub(super) fn takes_port(&self, ports: &[Port]) -> bool {
         ports.iter().any(|port| self.ports.iter().any(|(_, taken)| taken.conflicts(port)))
     }
-}
-
-/// The GPUs that a device plugin gave to a pod of somebody else.
-fn foreign(pod: &Pod) -> i64 {
-    if pod.devices.is_none() && pod.ask.is_none() { pod.requests.get(GPU_RESOURCE) } else { 0 }
 }

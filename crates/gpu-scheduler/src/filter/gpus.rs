@@ -1,7 +1,7 @@
 //! Devices of maps beside those of a device plugin, which gives out the same cards without telling which.
 
 use super::{Reason, Usage};
-use crate::facts::{Node, Pod};
+use crate::facts::{Amounts, Node, Pod};
 use crate::names::GPU_RESOURCE;
 
 const PLUGIN: &str = "Devices";
@@ -10,20 +10,28 @@ const PLUGIN: &str = "Devices";
 /// then have given out. `strict` suffers no device plugin at all.
 pub(crate) fn gpus(node: &Node, usage: &Usage, pod: &Pod, ours: usize, strict: bool) -> Vec<Reason> {
     let served = node.plugin_gpus();
-    let asked = pod.requests.get(GPU_RESOURCE);
+    let (asked, whole) = (pod.requests.plugin_gpus(), pod.requests.get(GPU_RESOURCE));
+    // Who has all whole cards has those of its map too.
+    let all = asked == whole && whole == node.allocatable.get(GPU_RESOURCE);
     let foreign = usage.plugin_gpus();
     let mut reasons = Vec::new();
+    let resource =
+        |amounts: &Amounts| amounts.of_plugins().next().map_or(GPU_RESOURCE, |(name, _)| name).to_string();
     if strict && served > 0 {
-        reasons.push(Reason::new(
-            PLUGIN,
-            format!("1 node(s) served {GPU_RESOURCE} by a device plugin, which strict mode does not allow beside maps"),
-        ));
-    } else if asked > 0 && asked != served {
+        let resource = resource(&node.allocatable);
         reasons.push(Reason::new(
             PLUGIN,
             format!(
-                "pod asks for {asked} {GPU_RESOURCE}, which a device plugin would choose, and for devices by its map; ask \
-                 for one of both, or for all {served} of the node"
+                "1 node(s) served {resource} by a device plugin, which strict mode does not allow beside maps"
+            ),
+        ));
+    } else if asked > 0 && !all {
+        let (resource, whole) = (resource(&pod.requests), node.allocatable.get(GPU_RESOURCE));
+        reasons.push(Reason::new(
+            PLUGIN,
+            format!(
+                "pod asks for {asked} {resource}, which a device plugin would choose, and for devices by its map; ask \
+                 for one of both, or for all {whole} {GPU_RESOURCE} of the node"
             ),
         ));
     }

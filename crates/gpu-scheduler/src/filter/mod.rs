@@ -29,16 +29,18 @@ impl Reason {
 /// What a node itself says against a pod: its state, taints and labels. Nothing but a change of the node or pod helps.
 pub(crate) fn node(node: &Node, ask: &Ask) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if !node.ready && !taints::tolerates_not_ready(ask) {
+    let not_ready = !node.ready && !taints::tolerates_not_ready(node, ask);
+    if not_ready {
         reasons.push(Reason::new("NodeReady", "1 node(s) were not ready"));
     }
-    if node.unschedulable && !taints::tolerates_unschedulable(ask) {
+    let cordoned = node.unschedulable && !taints::tolerates_unschedulable(ask);
+    if cordoned {
         reasons.push(Reason::new("NodeUnschedulable", "1 node(s) were unschedulable"));
     }
-    // The taints of these two states say the same again.
+    // The taints of these two states would say the same again.
     let state = |key: &str| {
-        (!node.ready && matches!(key, taints::NOT_READY | taints::UNREACHABLE))
-            || (node.unschedulable && key == taints::UNSCHEDULABLE)
+        (not_ready && matches!(key, taints::NOT_READY | taints::UNREACHABLE))
+            || (cordoned && key == taints::UNSCHEDULABLE)
     };
     if let Some(taint) = taints::untolerated(node, ask).find(|taint| !state(&taint.key)) {
         let text = format!("1 node(s) had untolerated taint {{{}: {}}}", taint.key, taint.value);

@@ -15,8 +15,16 @@ pub(super) fn tolerates_unschedulable(ask: &Ask) -> bool {
     tolerates(ask, &state(UNSCHEDULABLE))
 }
 
-pub(super) fn tolerates_not_ready(ask: &Ask) -> bool {
-    tolerates(ask, &state(NOT_READY))
+/// Whether the pod does not mind that the node is not ready. The node's taints decide; one that is not tainted yet soon will
+/// be.
+pub(super) fn tolerates_not_ready(node: &Node, ask: &Ask) -> bool {
+    let says_so =
+        |taint: &&Taint| matches!(&*taint.key, NOT_READY | UNREACHABLE) && taint.effect == Effect::NoSchedule;
+    let mut taints = node.taints.iter().filter(says_so).peekable();
+    match taints.peek() {
+        Some(_) => taints.all(|taint| tolerates(ask, taint)),
+        None => tolerates(ask, &state(NOT_READY)),
+    }
 }
 
 fn state(key: &str) -> Taint {

@@ -1,10 +1,10 @@
 //! Whether the volumes of a pod can be used on a node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Reason;
-use crate::facts::{Ask, Claim, Class, Node, Volume};
+use crate::facts::{Claim, Class, Node, Pod, Uid, Volume};
 
 const PLUGIN: &str = "VolumeBinding";
 
@@ -22,6 +22,8 @@ pub(crate) struct Volumes {
     pub(crate) claims: HashMap<Arc<str>, Arc<Claim>>,
     pub(crate) volumes: HashMap<Arc<str>, Arc<Volume>>,
     pub(crate) classes: HashMap<Arc<str>, Class>,
+    /// The pods on nodes that use a claim.
+    users: HashMap<Arc<str>, BTreeSet<Uid>>,
 }
 
 /// What became of a look at the volumes of a pod.
@@ -41,23 +43,58 @@ impl Look {
 }
 
 impl Volumes {
+    /// A pod came to a node.
+    pub(crate) fn add_user(&mut self, pod: &Pod) {
+        for name in pod.claims() {
+            self.users.entry(key(pod, name)).or_default().insert(pod.uid.clone());
+        }
+    }
+
+    /// A pod leaves its node; returns what somebody may have waited for.
+    pub(crate) fn remove_user(&mut self, pod: &Pod) -> Vec<WaitsFor> {
+        let mut left = Vec::new();
+        for key in pod.claims().iter().map(|name| key(pod, name)) {
+            if let Some(users) = self.users.get_mut(&key) {
+                users.remove(&pod.uid);
+                if users.is_empty() {
+                    self.users.remove(&key);
+                }
+            }
+            left.push(WaitsFor::Claim(key));
+        }
+        left
+    }
+
+    /// Whether no pod uses any claim.
+    #[cfg(test)]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.users.is_empty()
+    }
+
     /// Looks at all claims of a pod.
-    pub(crate) fn look(&self, namespace: &str, ask: &Ask, node: &Node) -> Look {
+    pub(crate) fn look(&self, pod: &Pod, node: &Node) -> Look {
         let mut look = Look::default();
-        for name in &ask.claims {
-            self.claim(namespace, name, node, &mut look);
+        for name in pod.claims() {
+            self.claim(pod, name, node, &mut look);
         }
         look
     }
 
-    fn claim(&self, namespace: &str, name: &str, node: &Node, look: &mut Look) {
-        let key: Arc<str> = format!("{namespace}/{name}").into();
+    fn claim(&self, pod: &Pod, name: &str, node: &Node, look: &mut Look) {
+        let key = key(pod, name);
         let waits = WaitsFor::Claim(Arc::clone(&key));
         let Some(claim) = self.claims.get(&key) else {
             return look.refuse(format!("persistentvolumeclaim \"{name}\" not found"), waits);
         };
         if claim.terminating {
             return look.refuse(format!("persistentvolumeclaim \"{name}\" is being deleted"), waits);
+        }
+        let others = || self.users.get(&key).is_some_and(|users| users.iter().any(|user| *user != pod.uid));
+        if claim.one_pod && others() {
+            return look.refuse(
+                format!("persistentvolumeclaim \"{name}\" is for one pod (ReadWriteOncePod), and another one uses it"),
+                waits,
+            );
         }
         if let Some(volume) = &claim.volume {
             // A claim that is bound stays so; its volume may still be unknown.
@@ -97,4 +134,8 @@ impl Volumes {
             }
         }
     }
+}
+
+fn key(pod: &Pod, claim: &str) -> Arc<str> {
+    format!("{}/{claim}", pod.namespace).into()
 }

@@ -55,9 +55,9 @@ fn only_those_that_wait_for_it_are_woken() {
     for (name, key) in [("a", 1), ("b", 2)] {
         queue.put(&uid(name), 0, 0, seconds(0));
         queue.pop(seconds(0));
-        queue.park(&uid(name), vec![key], seconds(0));
+        queue.park(&uid(name), vec![key], &["P"], seconds(0));
     }
-    assert_eq!((queue.wake(&3, seconds(60)), queue.wake(&2, seconds(60))), (0, 1));
+    assert_eq!((queue.wake(&3, "E", seconds(60)), queue.wake(&2, "E", seconds(60))), (0, 1));
     assert_eq!(popped(&mut queue, seconds(60)), ["b"]);
     assert_eq!(queue.counts(), Counts { unschedulable: 1, taken: 1, ..Counts::default() });
     assert_eq!(popped(&mut queue, seconds(299)), [""; 0]);
@@ -151,7 +151,7 @@ fn run(steps: &[Step], lose: Option<u8>) -> Result<(), String> {
             }
             Step::Park(key) => {
                 if let Some((pod, known)) = model.iter_mut().find(|(_, known)| known.0 == Wanted::Taken) {
-                    queue.park(&name(*pod), vec![key, 7], now);
+                    queue.park(&name(*pod), vec![key, 7], &[], now);
                     known.0 = Wanted::For(key, now + FLUSH);
                 }
             }
@@ -163,7 +163,7 @@ fn run(steps: &[Step], lose: Option<u8>) -> Result<(), String> {
             }
             Step::Wake(key) => {
                 if lose != Some(key) {
-                    queue.wake(&key, now);
+                    queue.wake(&key, "E", now);
                 }
                 for known in model.values_mut() {
                     if matches!(known.0, Wanted::For(waits, _) if waits == key) {

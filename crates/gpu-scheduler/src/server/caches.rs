@@ -57,7 +57,7 @@ impl News {
 
 /// The watches.
 pub(super) struct Caches {
-    pods: Cache<PodView>,
+    pub(super) pods: Cache<PodView>,
     nodes: Cache<NodeView>,
     pub(super) claims: Cache<ClaimView>,
     volumes: Cache<VolumeView>,

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::core::Core;
+use crate::core::{Core, DEVICE_CONFLICT};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -21,6 +21,12 @@ struct ResultLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabels {
     queue: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IncomingLabels {
+    queue: &'static str,
+    event: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -57,7 +63,10 @@ pub struct Metrics {
     sli: Family<AttemptLabels, Histogram, fn() -> Histogram>,
     attempts_of_pod: Histogram,
     pending: Family<QueueLabels, Gauge>,
+    incoming: Family<IncomingLabels, Counter>,
     unschedulable: Family<PluginLabels, Counter>,
+    unschedulable_pods: Family<PluginLabels, Gauge>,
+    conflicts: Counter,
     cache: Family<TypeLabels, Gauge>,
     devices: Gauge,
     overbooked: Gauge,
@@ -77,7 +86,10 @@ impl Metrics {
             sli: Family::new_with_constructor(seconds),
             attempts_of_pod: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0]),
             pending: Family::default(),
+            incoming: Family::default(),
             unschedulable: Family::default(),
+            unschedulable_pods: Family::default(),
+            conflicts: Counter::default(),
             cache: Family::default(),
             devices: Gauge::default(),
             overbooked: Gauge::default(),
@@ -122,6 +134,21 @@ impl Metrics {
             self.unschedulable.clone(),
         );
         all.register(
+            "scheduler_queue_incoming_pods",
+            "Pods that came into a queue, by queue and by what brought them there",
+            self.incoming.clone(),
+        );
+        all.register(
+            "scheduler_unschedulable_pods",
+            "Pods that wait, by the filter that said no",
+            self.unschedulable_pods.clone(),
+        );
+        all.register(
+            "gpu_scheduler_device_conflicts",
+            "Attempts that found a device in the hands of another pod",
+            self.conflicts.clone(),
+        );
+        all.register(
             "scheduler_cache_size",
             "Pods, nodes and assumed pods that are known",
             self.cache.clone(),
@@ -157,24 +184,28 @@ impl Metrics {
     pub(super) fn refused(&self, plugins: &[&'static str], took: Duration) {
         self.attempted("unschedulable", took);
         for plugin in plugins {
-            let labels = PluginLabels { plugin, profile: Arc::clone(&self.profile) };
-            self.unschedulable.get_or_create(&labels).inc();
+            self.unschedulable.get_or_create(&self.plugin(plugin)).inc();
+        }
+        if plugins.contains(&DEVICE_CONFLICT) {
+            self.conflicts.inc();
         }
     }
 
-    pub(super) fn bound(&self, took: Duration, attempts: u32, since_seen: Option<Duration>) {
+    fn plugin(&self, plugin: &'static str) -> PluginLabels {
+        PluginLabels { plugin, profile: Arc::clone(&self.profile) }
+    }
+
+    pub(super) fn bound(&self, took: Duration, attempts: u32, since_seen: Duration) {
         self.attempted("scheduled", took);
         self.attempts_of_pod.observe(f64::from(attempts));
-        if let Some(since) = since_seen {
-            let attempts = match attempts {
-                0 | 1 => "1",
-                2 => "2",
-                3 => "3",
-                4 => "4",
-                _ => "5+",
-            };
-            self.sli.get_or_create(&AttemptLabels { attempts }).observe(since.as_secs_f64());
-        }
+        let attempts = match attempts {
+            0 | 1 => "1",
+            2 => "2",
+            3 => "3",
+            4 => "4",
+            _ => "5+",
+        };
+        self.sli.get_or_create(&AttemptLabels { attempts }).observe(since_seen.as_secs_f64());
     }
 
     pub(super) fn event_dropped(&self) {
@@ -196,6 +227,13 @@ impl Metrics {
             ("gated", core.gated()),
         ] {
             self.pending.get_or_create(&QueueLabels { queue }).set(number(count));
+        }
+        for ((queue, event), count) in core.incoming() {
+            let counter = self.incoming.get_or_create_owned(&IncomingLabels { queue, event });
+            counter.inc_by(count.saturating_sub(counter.get()));
+        }
+        for (plugin, count) in core.refused() {
+            self.unschedulable_pods.get_or_create(&self.plugin(plugin)).set(number(*count));
         }
         let (pods, nodes, assumed) = core.sizes();
         for (r#type, count) in [("pods", pods), ("nodes", nodes), ("assumed_pods", assumed)] {

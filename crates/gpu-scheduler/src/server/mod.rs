@@ -17,19 +17,24 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::core::{self, Assignment, Core, Decision, Time};
-use crate::facts::Uid;
+use crate::core::{self, Assignment, BindError, Core, Decision, Time};
+use crate::facts::{Pod, Uid};
+pub use bind::Patience;
 use bind::{Done, Outcome};
 use caches::{Caches, News};
 use limit::Limit;
 pub use metrics::Metrics;
-pub use run::{RunError, run};
+pub use run::{RunError, lead, run};
 use tell::Teller;
 
 /// The loop shows that it lives at least this often.
 const BEAT: Duration = Duration::from_secs(10);
 /// A loop that has not shown that it lives for so long is stuck.
 const STUCK: Duration = Duration::from_secs(60);
+/// So long a scheduler that is told to stop waits for the answers to its binds.
+const LAST_BINDS: Duration = Duration::from_secs(5);
+/// So many binds at most are repeated beside those that are under way.
+const MOST_REPEATED: usize = 64;
 /// News that are taken in one go before pods are looked at.
 const BATCH: usize = 4096;
 
@@ -44,6 +49,8 @@ pub struct Options {
     pub events: bool,
     /// The name of this process.
     pub instance: String,
+    /// How long a bind is waited for that gets no clear answer.
+    pub patience: Patience,
     /// What it counts.
     pub metrics: Metrics,
 }
@@ -52,7 +59,14 @@ impl Options {
     /// The usual ones for a way to decide.
     pub fn new(core: core::Options) -> Self {
         let metrics = Metrics::new(&core.scheduler);
-        Self { core, max_in_flight: 64, events: true, instance: engine::leader::identity(), metrics }
+        Self {
+            core,
+            max_in_flight: 64,
+            events: true,
+            instance: engine::leader::identity(),
+            patience: Patience::default(),
+            metrics,
+        }
     }
 }
 
@@ -63,11 +77,18 @@ pub struct Health {
     beat: Arc<AtomicU64>,
     works: Arc<AtomicBool>,
     filled: Arc<AtomicBool>,
+    unsettled: Arc<AtomicBool>,
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self { begun: Instant::now(), beat: Arc::default(), works: Arc::default(), filled: Arc::default() }
+        Self {
+            begun: Instant::now(),
+            beat: Arc::default(),
+            works: Arc::default(),
+            filled: Arc::default(),
+            unsettled: Arc::default(),
+        }
     }
 }
 
@@ -91,6 +112,11 @@ impl Health {
             return Err("the first lists are not complete".into());
         }
         Ok(())
+    }
+
+    /// Whether it is known of every bind of a scheduler that has ended what became of it.
+    fn settled(&self) -> bool {
+        !self.unsettled.load(Ordering::Relaxed)
     }
 }
 
@@ -117,7 +143,7 @@ pub async fn schedule(client: Client, options: Options, health: Health, stop: Ca
     scheduler.finish().await;
 }
 
-/// A bind that is over.
+/// A bind that is over, or takes too long.
 struct Ended {
     assignment: Assignment,
     done: Done,
@@ -129,6 +155,9 @@ struct Scheduler {
     core: Core,
     caches: Arc<Caches>,
     binds: JoinSet<Ended>,
+    /// Binds of which nobody knows what became of them. They are in nobody's way, but their devices are not free.
+    unclear: JoinSet<(Assignment, Outcome, Duration)>,
+    patience: Patience,
     /// Members of gangs that were decided together, and wait for their turn.
     waiting: std::collections::VecDeque<Assignment>,
     limit: Limit,
@@ -142,8 +171,10 @@ struct Scheduler {
 impl Scheduler {
     fn new(client: Client, options: Options, health: Health, caches: Caches) -> Self {
         let (sender, untold) = mpsc::unbounded_channel();
+        let caches = Arc::new(caches);
         let teller = Teller::start(
             &client,
+            &caches,
             &options.core.scheduler,
             &options.instance,
             options.events,
@@ -153,8 +184,10 @@ impl Scheduler {
         Self {
             client,
             core: Core::new(options.core),
-            caches: Arc::new(caches),
+            caches,
             binds: JoinSet::new(),
+            unclear: JoinSet::new(),
+            patience: options.patience,
             waiting: std::collections::VecDeque::new(),
             limit: Limit::new(options.max_in_flight),
             teller,
@@ -205,6 +238,10 @@ impl Scheduler {
                     Ok(ended) => self.ended(ended),
                     Err(error) => tracing::error!(%error, "a bind ended early, which is a bug"),
                 },
+                Some(settled) = self.unclear.join_next() => match settled {
+                    Ok((assignment, outcome, took)) => self.settled(assignment, outcome, took),
+                    Err(error) => tracing::error!(%error, "a bind ended early, which is a bug"),
+                },
                 Some(one) = news.recv() => {
                     let now = self.now();
                     one.tell(&mut self.core, now);
@@ -234,8 +271,8 @@ impl Scheduler {
                     Decision::Bind(assignment) => self.waiting.push_back(assignment),
                     Decision::Refuse(refusal) => {
                         self.metrics.refused(&refusal.plugins, took);
-                        if refusal.news && !self.teller.refused(&refusal.pod, &refusal.message) {
-                            self.core.not_told(&refusal.pod.uid);
+                        if refusal.news {
+                            self.tell(&refusal.pod, "Scheduling", "Unschedulable", &refusal.message);
                         }
                     }
                     Decision::Select { pod, node, claims } => {
@@ -251,55 +288,99 @@ impl Scheduler {
     }
 
     fn send(&mut self, assignment: Assignment) {
-        let client = self.client.clone();
+        // The server would bind it all the same, and the garbage collector would delete the pod.
+        if self.core.nodes().get(&assignment.node).is_none() {
+            tracing::info!(pod = %name(&assignment), node = %assignment.node, "a node went before a pod was bound to it");
+            let now = self.now();
+            return self.core.bind_failed(&assignment.pod.uid, &BindError::Again(Duration::ZERO), now);
+        }
+        let (client, patience) = (self.client.clone(), self.patience);
         self.binds.spawn(async move {
             let begun = Instant::now();
-            let done = bind::bind(&client, &assignment).await;
+            let done = bind::bind(&client, &assignment, patience).await;
             Ended { assignment, done, took: begun.elapsed() }
         });
     }
 
+    /// A bind left its place.
     fn ended(&mut self, ended: Ended) {
         let Ended { assignment, done, took } = ended;
-        let (now, uid) = (self.now(), &assignment.pod.uid);
+        let now = self.now();
         if done.overload {
             self.limit.refused(now);
         } else {
             self.limit.answered(took, now);
         }
-        let (attempts, seen) = self.core.history(uid);
         match done.outcome {
-            Outcome::Bound => {
-                self.metrics.bound(took, attempts, seen.map(|seen| now.saturating_sub(seen)));
-                self.teller.bound(&assignment.pod, &assignment.node);
-                if let Some(warning) = assignment.warning {
-                    self.teller.warn(&assignment.pod, warning);
+            Err(unclear) => {
+                self.metrics.attempted("error", took);
+                let text = format!("binding to {} got no clear answer: {}", assignment.node, unclear.why);
+                self.trouble(&assignment, text);
+                let (client, mut patience) = (self.client.clone(), self.patience);
+                // Where many fail, repetitions would only be a burden.
+                if self.unclear.len() >= MOST_REPEATED {
+                    patience.repeats = Duration::ZERO;
                 }
+                self.unclear.spawn(async move {
+                    let begun = Instant::now();
+                    let outcome = bind::settle(&client, &assignment, unclear, patience).await;
+                    (assignment, outcome, took + begun.elapsed())
+                });
+            }
+            Ok(outcome) => {
+                if !matches!(outcome, Outcome::Bound) {
+                    self.metrics.attempted("error", took);
+                }
+                self.settled(assignment, outcome, took);
+            }
+        }
+    }
+
+    /// It is known what became of a bind.
+    fn settled(&mut self, assignment: Assignment, outcome: Outcome, took: Duration) {
+        let (now, uid) = (self.now(), &assignment.pod.uid);
+        match outcome {
+            Outcome::Bound => {
+                self.metrics.bound(took, assignment.attempts, now.saturating_sub(assignment.since));
+                self.teller.bound(&assignment.pod, &assignment.node);
                 if self.core.nodes().get(&assignment.node).is_none() {
                     tracing::warn!(
-                        pod = %format!("{}/{}", assignment.pod.namespace, assignment.pod.name),
+                        pod = %name(&assignment),
                         node = %assignment.node,
                         "a node went while a pod was bound to it; the pod will be removed by the garbage collector"
                     );
                 }
+                if let Some(warning) = assignment.warning {
+                    self.teller.warn(&assignment.pod, warning);
+                }
             }
-            Outcome::Not(error) => {
-                self.metrics.attempted("error", took);
-                self.core.bind_failed(uid, &error, now);
-            }
+            Outcome::Not(error) => self.core.bind_failed(uid, &error, now),
             Outcome::Rejected(error, why) => {
-                self.metrics.attempted("error", took);
-                tracing::warn!(
-                    pod = %format!("{}/{}", assignment.pod.namespace, assignment.pod.name), node = %assignment.node, error = why,
-                    "the API server refuses a bind"
-                );
-                self.teller.rejected(&assignment.pod, &assignment.node, &why);
+                let text = format!("binding to {} was refused: {why}", assignment.node);
+                self.trouble(&assignment, text);
                 self.core.bind_failed(uid, &error, now);
             }
         }
     }
 
-    /// Waits a moment for binds under way, so that their outcome is told.
+    /// Tells that a bind did not succeed, if that is news.
+    fn trouble(&mut self, assignment: &Assignment, text: String) {
+        let Some(trouble) = self.core.bind_trouble(&assignment.pod.uid, text) else { return };
+        tracing::warn!(
+            pod = %name(assignment), node = %assignment.node, message = trouble.message,
+            "a pod could not be bound"
+        );
+        self.tell(&trouble.pod, "Binding", trouble.reason, &trouble.message);
+    }
+
+    /// Tells why a pod waits: event and condition.
+    fn tell(&mut self, pod: &Arc<Pod>, action: &'static str, reason: &'static str, message: &str) {
+        if !self.teller.waits(pod, action, reason, message) {
+            self.core.not_told(&pod.uid);
+        }
+    }
+
+    /// Waits a moment for binds under way, so that it is known what became of them.
     async fn finish(mut self) {
         let all = async {
             while let Some(ended) = self.binds.join_next().await {
@@ -308,6 +389,12 @@ impl Scheduler {
                 }
             }
         };
-        let _ = tokio::time::timeout(Duration::from_secs(2), all).await;
+        let in_time = tokio::time::timeout(LAST_BINDS, all).await.is_ok();
+        self.health.unsettled.store(!in_time || !self.unclear.is_empty(), Ordering::Relaxed);
     }
+}
+
+/// A pod as log lines name it.
+fn name(assignment: &Assignment) -> String {
+    format!("{}/{}", assignment.pod.namespace, assignment.pod.name)
 }

@@ -1,8 +1,9 @@
 //! The process: logging, client, leader election, probes and metrics, until it is told to stop.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use engine::client::{self, CallMetrics, Cluster, ConnectError, WriteGate};
+use engine::client::{self, CallMetrics, Client, Cluster, ConnectError, WriteGate};
 use engine::leader::{self, Claim, Election, Lost};
 use engine::logging::{self, LoggingError};
 use engine::server::{Checks, Results, Server, ServerError, Shown};
@@ -10,7 +11,6 @@ use engine::settings::Settings;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -102,26 +102,61 @@ async fn operate(settings: &Settings, mut options: Options) -> Result<(), RunErr
         reached = cluster.reach(&fenced, settings.cache_sync_timeout) => reached?,
         () = stopped.cancelled() => return Ok(()),
     }
-    let mut elected = if let Some(candidate) = settings.candidate(&options.instance) {
-        let election = Election::new(fenced.clone(), candidate, claim);
-        let elected = election.elected();
-        let until = stop.clone();
-        tasks.spawn(async move { Ok(election.run(until).await?) });
-        elected
-    } else {
-        watch::Sender::new(true).subscribe()
-    };
+    let election = settings
+        .candidate(&options.instance)
+        .map(|candidate| Election::new(fenced.clone(), candidate, claim));
     let until = stop.clone();
     tasks.spawn(async move {
-        let leader = async { elected.wait_for(|elected| *elected).await.is_ok() };
-        if until.run_until_cancelled(leader).await == Some(true) {
+        if let Some(election) = election {
+            let leading = || {
+                leads.set(1);
+            };
+            lead(election, fenced, options, health, until, leading).await?;
+        } else {
             leads.set(1);
             schedule(fenced, options, health, until.clone()).await;
+            until.cancelled().await;
         }
-        until.cancelled().await;
         Ok(())
     });
     finish(tasks, &stopped, &stop).await
+}
+
+/// Runs for leadership, and schedules while this process leads, until `stop`. `leads` is called when it begins to.
+///
+/// The lease is released when every bind has its outcome, and not before: the next one would list pods while a bind is still
+/// carried out, and give its device away. Where that is not known in time, the lease is left to run out.
+///
+/// # Errors
+///
+/// Another process took over.
+pub async fn lead(
+    election: Election,
+    client: Client,
+    options: Options,
+    health: Health,
+    stop: CancellationToken,
+    leads: impl FnOnce(),
+) -> Result<(), Lost> {
+    let (mut elected, release) = (election.elected(), CancellationToken::new());
+    let work = async {
+        let leader = async { elected.wait_for(|elected| *elected).await.is_ok() };
+        if stop.run_until_cancelled(leader).await == Some(true) {
+            leads();
+            schedule(client, options, health.clone(), stop.clone()).await;
+        }
+    };
+    let mut election = pin!(election.run(release.clone()));
+    tokio::select! {
+        ended = &mut election => return ended,
+        () = work => {}
+    }
+    if !health.settled() {
+        tracing::warn!("the lease is not released, because nobody knows yet what became of some binds");
+        return Ok(());
+    }
+    release.cancel();
+    election.await
 }
 
 /// Waits for the word to stop, or for the first task that ends; then for all others.

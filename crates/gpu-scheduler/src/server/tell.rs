@@ -1,19 +1,23 @@
 //! Tells users: events in kube-scheduler's shape, and the condition `PodScheduled`. Best effort, and never in the way of binds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::client::Client;
 use engine::{Key, error, objects};
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
+use kube::Resource as _;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::caches::Caches;
 use super::metrics::Metrics;
-use crate::facts::{Pod, Uid};
+use crate::facts::{Pod, Told, Uid};
 use crate::view::PodView;
 
 /// Events and conditions that wait to be sent; more are dropped.
@@ -21,6 +25,9 @@ const BACKLOG: usize = 20_000;
 /// Events under way: as many as binds, so that they keep up with them.
 const EVENTS_AT_ONCE: usize = 64;
 const CONDITIONS_AT_ONCE: usize = 16;
+/// A condition is written to the pod as we know it. Where the pod has changed since, the watch soon tells how.
+const TRIES: u32 = 6;
+const FIRST_WAIT: Duration = Duration::from_millis(50);
 
 /// What users are told of a pod.
 #[derive(Debug)]
@@ -36,14 +43,19 @@ struct Note {
 #[derive(Debug)]
 pub(super) struct Teller {
     events: Option<mpsc::Sender<Note>>,
-    conditions: mpsc::Sender<(Arc<Pod>, String)>,
+    conditions: mpsc::Sender<Arc<Pod>>,
+    /// What the conditions of pods are to say that do not say it yet.
+    unsaid: Unsaid,
     metrics: Metrics,
 }
+
+type Unsaid = Arc<Mutex<HashMap<Uid, Told>>>;
 
 impl Teller {
     /// Starts sending. Pods whose condition could not be written come out of `untold`. Without `events` there are none.
     pub(super) fn start(
         client: &Client,
+        caches: &Arc<Caches>,
         controller: &str,
         instance: &str,
         events: bool,
@@ -60,18 +72,20 @@ impl Teller {
             }));
             sender
         });
-        let (conditions, waiting) = mpsc::channel::<(Arc<Pod>, String)>(BACKLOG);
-        let client = client.clone();
-        tokio::spawn(drain(waiting, CONDITIONS_AT_ONCE, move |(pod, message)| {
-            let (client, untold) = (client.clone(), untold.clone());
+        let (conditions, waiting) = mpsc::channel::<Arc<Pod>>(BACKLOG);
+        let unsaid = Unsaid::default();
+        let (client, caches, to_say) = (client.clone(), Arc::clone(caches), Arc::clone(&unsaid));
+        tokio::spawn(drain(waiting, CONDITIONS_AT_ONCE, move |pod| {
+            let (client, caches) = (client.clone(), Arc::clone(&caches));
+            let (to_say, untold) = (Arc::clone(&to_say), untold.clone());
             async move {
-                if !write_condition(&client, &pod, &message).await {
+                if !say(&client, &caches, &to_say, &pod).await {
                     // Nobody to tell at the end of the process.
                     let _ = untold.send(pod.uid.clone());
                 }
             }
         }));
-        Self { events: sender, conditions, metrics: metrics.clone() }
+        Self { events: sender, conditions, unsaid, metrics: metrics.clone() }
     }
 
     /// A pod was bound.
@@ -85,16 +99,25 @@ impl Teller {
         self.event(pod, true, "DevicePluginBesideMap", "Binding", text);
     }
 
-    /// A pod cannot be placed: event and condition. False if the condition was dropped.
-    pub(super) fn refused(&self, pod: &Arc<Pod>, message: &str) -> bool {
-        self.event(pod, true, "FailedScheduling", "Scheduling", message.into());
-        self.conditions.try_send((Arc::clone(pod), message.into())).is_ok()
-    }
-
-    /// The server does not let a pod be bound.
-    pub(super) fn rejected(&self, pod: &Arc<Pod>, node: &str, why: &str) {
-        let text = format!("binding to {node} was refused: {why}");
-        self.event(pod, true, "FailedScheduling", "Binding", text);
+    /// A pod waits: event and condition. False if the condition was dropped.
+    pub(super) fn waits(
+        &self,
+        pod: &Arc<Pod>,
+        action: &'static str,
+        reason: &'static str,
+        message: &str,
+    ) -> bool {
+        self.event(pod, true, "FailedScheduling", action, message.into());
+        let told = Told { reason: reason.into(), message: message.into() };
+        // One whose turn has not come says the newest only.
+        if self.unsaid.lock().insert(pod.uid.clone(), told).is_some() {
+            return true;
+        }
+        let taken = self.conditions.try_send(Arc::clone(pod)).is_ok();
+        if !taken {
+            self.unsaid.lock().remove(&pod.uid);
+        }
+        taken
     }
 
     fn event(&self, pod: &Arc<Pod>, warning: bool, reason: &'static str, action: &'static str, text: String) {
@@ -142,27 +165,67 @@ async fn send_event(client: &Client, names: &(String, String), note: &Note, metr
     }
 }
 
-/// Returns whether the condition is written, or nobody is left to read it.
-async fn write_condition(client: &Client, pod: &Pod, message: &str) -> bool {
-    let patch = json!({
-        "metadata": { "uid": &*pod.uid },
-        "status": { "conditions": [{
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": message,
-            "lastProbeTime": null,
-            "lastTransitionTime": Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }] },
-    });
+/// Writes what a pod's condition is to say. Returns whether it is said, or nobody is left to read it.
+async fn say(client: &Client, caches: &Caches, unsaid: &Unsaid, pod: &Pod) -> bool {
+    let mut wait = FIRST_WAIT;
+    for _ in 0..TRIES {
+        let Some(told) = unsaid.lock().get(&pod.uid).cloned() else { return true };
+        match write_condition(client, caches, pod, &told).await {
+            Written::Said => {
+                let mut unsaid = unsaid.lock();
+                if unsaid.get(&pod.uid) == Some(&told) {
+                    unsaid.remove(&pod.uid);
+                    return true;
+                }
+            }
+            Written::Changed => {
+                tokio::time::sleep(wait).await;
+                wait *= 2;
+            }
+            Written::Failed => break,
+        }
+    }
+    unsaid.lock().remove(&pod.uid);
+    false
+}
+
+enum Written {
+    /// It is written, or the pod does not wait any more.
+    Said,
+    /// The pod is not as we know it.
+    Changed,
+    Failed,
+}
+
+/// Writes a condition to the pod in the version that we know, and only while it waits: a pod that was bound since must not be
+/// told that it is not.
+async fn write_condition(client: &Client, caches: &Caches, pod: &Pod, told: &Told) -> Written {
     let key = Key::new(&pod.namespace, &pod.name);
+    let Some(known) = caches.pods.get(&key) else { return Written::Said };
+    if known.facts.uid != pod.uid || known.facts.ask.is_none() {
+        return Written::Said;
+    }
+    let mut condition = json!({
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": told.reason,
+        "message": told.message,
+        "lastProbeTime": null,
+    });
+    // A condition that was False stays so since then.
+    if known.facts.told.is_none() {
+        condition["lastTransitionTime"] = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+    }
+    let patch = json!({
+        "metadata": { "uid": &*pod.uid, "resourceVersion": known.meta().resource_version },
+        "status": { "conditions": [condition] },
+    });
     match objects::patch_status::<PodView>(client, &key, &patch).await {
-        Ok(_) => true,
-        // Another pod of that name.
-        Err(error) if error::status_of(&error) == Some(409) => true,
+        Ok(_) => Written::Said,
+        Err(error) if error::status_of(&error) == Some(409) => Written::Changed,
         Err(error) => {
             tracing::debug!(pod = %key, error = %error::chain(&error), "a condition could not be written");
-            false
+            Written::Failed
         }
     }
 }

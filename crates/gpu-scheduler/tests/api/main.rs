@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "this file is a test")]
 
+mod answers;
 mod faults;
 mod life;
 mod placing;

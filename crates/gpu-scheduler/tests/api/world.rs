@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use engine::client::{self, Interceptor, WriteGate};
+use engine::client::{self, Client, Interceptor, WriteGate};
 use gpu_scheduler::core;
-use gpu_scheduler::server::{Health, Options, schedule};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use gpu_scheduler::server::{Health, Metrics, Options, schedule};
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -37,6 +37,7 @@ pub struct Running {
     stop: CancellationToken,
     task: JoinHandle<()>,
     pub health: Health,
+    pub metrics: Metrics,
 }
 
 impl Running {
@@ -152,9 +153,7 @@ impl World {
     }
 
     pub async fn condition(&self, name: &str) -> Result<Option<String>> {
-        let pod = self.pod(name).await?;
-        let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-        let condition = conditions.into_iter().find(|condition| condition.type_ == "PodScheduled");
+        let condition = self.scheduled(name).await?;
         Ok(condition.filter(|condition| condition.status == "False").and_then(|condition| condition.message))
     }
 
@@ -177,14 +176,43 @@ impl World {
         interceptor: Option<Arc<dyn Interceptor>>,
         gate: Option<Arc<dyn WriteGate>>,
     ) -> Result<Running> {
+        self.start_as(self.options(), interceptor, gate).await
+    }
+
+    /// The usual options for a scheduler of this test.
+    pub fn options(&self) -> Options {
+        Options::new(core::Options { scheduler: self.namespace.name().into(), ..core::Options::default() })
+    }
+
+    pub async fn start_as(
+        &self,
+        options: Options,
+        interceptor: Option<Arc<dyn Interceptor>>,
+        gate: Option<Arc<dyn WriteGate>>,
+    ) -> Result<Running> {
+        let client = self.client(interceptor, gate).await?;
+        let (stop, health) = (CancellationToken::new(), Health::default());
+        let metrics = options.metrics.clone();
+        let task = tokio::spawn(schedule(client, options, health.clone(), stop.clone()));
+        Ok(Running { stop, task, health, metrics })
+    }
+
+    pub async fn client(
+        &self,
+        interceptor: Option<Arc<dyn Interceptor>>,
+        gate: Option<Arc<dyn WriteGate>>,
+    ) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(plane().await?.kubeconfig())?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let options = client::Options { max_in_flight: 192, interceptor, gate, ..client::Options::default() };
-        let client = client::connect(config, options)?;
-        let core = core::Options { scheduler: self.namespace.name().into(), ..core::Options::default() };
-        let (stop, health) = (CancellationToken::new(), Health::default());
-        let task = tokio::spawn(schedule(client, Options::new(core), health.clone(), stop.clone()));
-        Ok(Running { stop, task, health })
+        Ok(client::connect(config, options)?)
+    }
+
+    /// The condition `PodScheduled` of a pod.
+    pub async fn scheduled(&self, name: &str) -> Result<Option<PodCondition>> {
+        let conditions =
+            self.pod(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+        Ok(conditions.into_iter().find(|condition| condition.type_ == "PodScheduled"))
     }
 }
 

@@ -260,6 +260,7 @@ fn a_claim_that_waits_for_its_consumer_is_told_the_node_and_only_when_all_else_f
             selected_node: selected.map(Into::into),
             volume: volume.map(Into::into),
             terminating: false,
+            one_pod: false,
         };
         Some(Arc::new(claim))
     };
@@ -328,4 +329,90 @@ fn a_device_plugin_beside_maps_is_refused_in_strict_mode_and_counted_else() {
     let asks = json!({ "spec": { "containers": [{ "name": "c", "resources": { "requests": { "nvidia.com/gpu": "1" } } }] } });
     core.set_pod(pod("w-2", "2=n0:1", asks), at(0));
     assert!(decided(&mut core, at(0))[0].contains("a device plugin would choose"));
+}
+
+#[test]
+fn the_taints_of_a_node_that_is_not_ready_decide() {
+    let not_ready = "node.kubernetes.io/not-ready";
+    let unreachable = "node.kubernetes.io/unreachable";
+    for (taint, tolerated, placed) in [
+        (Some(unreachable), not_ready, false),
+        (Some(unreachable), unreachable, true),
+        (Some(not_ready), not_ready, true),
+        (Some(not_ready), unreachable, false),
+        // The taint has not come yet.
+        (None, not_ready, true),
+        (None, unreachable, false),
+    ] {
+        let mut core = core();
+        let taints: Vec<Value> =
+            taint.iter().map(|key| json!({ "key": key, "effect": "NoSchedule" })).collect();
+        let broken = json!({
+            "spec": { "taints": taints },
+            "status": { "conditions": [{ "type": "Ready", "status": "Unknown" }] },
+        });
+        core.set_node(node("n0", broken), at(0));
+        let tolerations = json!([{ "key": tolerated, "operator": "Exists", "effect": "NoSchedule" }]);
+        let said = said(&mut core, "0=n0:0", json!({ "spec": { "tolerations": tolerations } }));
+        assert_eq!(said == "w-0 -> n0 0", placed, "{taint:?} {tolerated}: {said}");
+        assert!(placed || said.contains("were not ready"), "{said}");
+    }
+}
+
+#[test]
+fn a_claim_for_one_pod_only_has_one_user_at_a_time() {
+    for (mode, alone) in [("ReadWriteOncePod", true), ("ReadWriteOnce", false)] {
+        let mut core = core();
+        let claim = json!({
+            "metadata": { "name": "data", "annotations": { "pv.kubernetes.io/bind-completed": "yes" } },
+            "spec": { "accessModes": [mode], "volumeName": "v" },
+        });
+        core.set_claim("ns", "data", Some(Arc::new(serde_json::from_value(claim).unwrap())), at(0));
+        core.set_volume("v", Some(Arc::default()), at(0));
+        let uses = |scheduler: &str, node: &str| {
+            json!({ "spec": {
+                "schedulerName": scheduler, "nodeName": node,
+                "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+            } })
+        };
+        core.set_pod(pod("other-0", "", uses("default-scheduler", "n1")), at(0));
+        core.set_pod(pod("a-0", "0=n0:0", uses("gpu-scheduler", "")), at(0));
+        let mut first = decisions(&mut core, at(0));
+        if alone {
+            let why =
+                "persistentvolumeclaim \"data\" is for one pod (ReadWriteOncePod), and another one uses it";
+            assert!(line(&first[0]).contains(why), "{first:?}");
+            core.remove_pod(&"uid-other-0".into(), at(20));
+            first = decisions(&mut core, at(20));
+        }
+        // Being bound, it has the claim; bound, it keeps it.
+        let given = bound(assignment(&first));
+        core.set_pod(pod("b-0", "0=n0:1", uses("gpu-scheduler", "")), at(40));
+        assert_eq!(decided(&mut core, at(40))[0].contains("ReadWriteOncePod"), alone);
+        if alone {
+            core.set_pod(Arc::clone(&given), at(60));
+            assert!(!core.has_work(at(60)));
+            core.set_pod(ended(&given), at(60));
+            assert_eq!(decided(&mut core, at(60)), ["b-0 -> n0 1"]);
+        }
+    }
+}
+
+#[test]
+fn gpus_of_a_plugin_are_seen_whatever_their_resource_is_called_and_whatever_annotation_a_pod_carries() {
+    for resource in ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu"] {
+        let mut core = core_with(Options { strict: true, ..Options::default() });
+        core.set_node(node("n0", json!({ "status": { "allocatable": { resource: "4" } } })), at(0));
+        refused(&mut core, "0=n0:0", json!({}), &format!("served {resource} by a device plugin"));
+    }
+    let mut core = core();
+    core.set_node(node("n0", json!({ "status": { "allocatable": { "nvidia.com/gpu": "4" } } })), at(0));
+    let other = json!({
+        "metadata": { "annotations": { "gpu-scheduling-devices": "0" } },
+        "spec": { "schedulerName": "default-scheduler", "nodeName": "n0",
+                  "containers": [{ "name": "c", "resources": { "requests": { "nvidia.com/gpu": "4" } } }] },
+        "status": { "phase": "Running" },
+    });
+    core.set_pod(pod("other-0", "", other), at(0));
+    refused(&mut core, "0=n0:0", json!({}), "pods of other schedulers have 4 of 4");
 }

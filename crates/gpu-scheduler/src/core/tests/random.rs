@@ -17,8 +17,8 @@ const MAPS: [&str; 6] = [
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The pod of this number comes, if it is not there.
-    Come(usize),
+    /// The pod of this number comes, if it is not there; with a gate or without.
+    Come(usize, bool),
     /// All that is active is decided.
     Decide,
     /// The bind of this pod is done, and the watch shows it.
@@ -37,24 +37,40 @@ enum Step {
     Node(usize, u8),
     /// Time passes.
     Pass(u64),
+    /// The gates of this pod open.
+    Open(usize),
+    /// The map of this pod becomes another one, if it waits.
+    Edit(usize, usize),
     /// The scheduler starts anew; binds under way are done or not.
-    Restart(bool),
+    Restart(Last),
+}
+
+/// What becomes of binds that were under way when the scheduler ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Last {
+    Lost,
+    /// Done before the new one lists.
+    Done,
+    /// Done after it has listed, and before it decides: the watch tells.
+    Late,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let number = 0..PODS;
     prop_oneof![
-        3 => number.clone().prop_map(Step::Come),
+        3 => (number.clone(), prop::bool::weighted(0.2)).prop_map(|(number, gated)| Step::Come(number, gated)),
         4 => Just(Step::Decide),
         3 => number.clone().prop_map(Step::Bound),
         1 => number.clone().prop_map(Step::Fails),
         1 => number.clone().prop_map(Step::Stolen),
         1 => number.clone().prop_map(Step::Terminates),
         2 => number.clone().prop_map(Step::Ends),
-        2 => number.prop_map(Step::Goes),
+        2 => number.clone().prop_map(Step::Goes),
+        1 => number.clone().prop_map(Step::Open),
+        1 => (number, 0..MAPS.len()).prop_map(|(number, map)| Step::Edit(number, map)),
         1 => (0usize..2, 0u8..3).prop_map(|(node, state)| Step::Node(node, state)),
         2 => (1u64..15).prop_map(Step::Pass),
-        1 => any::<bool>().prop_map(Step::Restart),
+        1 => prop_oneof![Just(Last::Lost), Just(Last::Done), Just(Last::Late)].prop_map(Step::Restart),
     ]
 }
 
@@ -66,6 +82,14 @@ enum Bug {
     ForgetAssumed,
     /// A bind that failed keeps its device.
     KeepDevice,
+    /// Nobody is woken when a pod is gone.
+    SilentGoing,
+    /// Nobody is woken when a node changes.
+    SilentNode,
+    /// Nobody looks at a pod again whose map was edited.
+    SilentEdit,
+    /// Nobody looks at a pod whose gates open.
+    SilentOpening,
 }
 
 /// The cluster as the API server knows it.
@@ -74,6 +98,8 @@ struct World {
     pods: HashMap<usize, Arc<Pod>>,
     flight: HashMap<usize, Assignment>,
     nodes: [Option<Arc<Node>>; 2],
+    /// The uids of all pods that ever were.
+    known: BTreeSet<Uid>,
     came: usize,
     now: Time,
     bug: Bug,
@@ -82,20 +108,58 @@ struct World {
 impl World {
     fn new(bug: Bug) -> Self {
         let nodes = ["n0", "n1"].map(|name| Some(node(name, json!({}))));
-        Self { core: core(), pods: HashMap::new(), flight: HashMap::new(), nodes, came: 0, now: at(0), bug }
+        let mut core = core();
+        know_claim(&mut core);
+        Self {
+            core,
+            pods: HashMap::new(),
+            flight: HashMap::new(),
+            nodes,
+            known: BTreeSet::new(),
+            came: 0,
+            now: at(0),
+            bug,
+        }
+    }
+
+    /// Lets something happen; if that is the mistake, everybody sleeps on.
+    fn silently(&mut self, bug: Bug, happens: impl FnOnce(&mut Self)) {
+        let queue = (self.bug == bug).then(|| self.core.queue.clone());
+        happens(self);
+        if let Some(queue) = queue {
+            self.core.queue = queue;
+            let gone: Vec<Uid> = self.known.difference(&self.uids()).cloned().collect();
+            gone.iter().for_each(|uid| self.core.queue.remove(uid));
+        }
+    }
+
+    fn uids(&self) -> BTreeSet<Uid> {
+        self.pods.values().map(|pod| pod.uid.clone()).collect()
     }
 
     fn show(&mut self, number: usize, pod: Arc<Pod>) {
+        self.known.insert(pod.uid.clone());
         self.pods.insert(number, Arc::clone(&pod));
         self.core.set_pod(pod, self.now);
     }
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Come(number) if !self.pods.contains_key(&number) => {
+            Step::Come(number, gated) if !self.pods.contains_key(&number) => {
                 self.came += 1;
-                let unique = json!({ "metadata": { "uid": format!("{number}-{}", self.came) } });
+                let gates = if gated { json!([{ "name": "g" }]) } else { json!([]) };
+                // Two of them want a claim that is for one pod.
+                let volume = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "data" } });
+                let volumes = if number % 3 == 0 { json!([volume]) } else { json!([]) };
+                let unique = json!({
+                    "metadata": { "uid": format!("{number}-{}", self.came) },
+                    "spec": { "priority": number % 3, "schedulingGates": gates, "volumes": volumes },
+                });
                 self.show(number, pod(&format!("w{number}-0"), MAPS[number], unique));
+            }
+            Step::Open(number) => self.change(number, Bug::SilentOpening, |ask| ask.gated = false),
+            Step::Edit(number, map) => {
+                self.change(number, Bug::SilentEdit, |ask| ask.map = Some(MAPS[map].into()));
             }
             Step::Decide => self.decide(),
             Step::Bound(number) => self.bound(number),
@@ -111,6 +175,7 @@ impl World {
             Step::Stolen(number) => {
                 if let Some(pod) = self.pods.get(&number).filter(|pod| pod.ask.is_some()) {
                     let mut stolen = (**pod).clone();
+                    stolen.uses = stolen.claims().into();
                     (stolen.node, stolen.ask) = (Some("n1".into()), None);
                     self.show(number, Arc::new(stolen));
                 }
@@ -130,7 +195,7 @@ impl World {
             }
             Step::Goes(number) => {
                 if let Some(pod) = self.pods.remove(&number) {
-                    self.core.remove_pod(&pod.uid, self.now);
+                    self.silently(Bug::SilentGoing, |world| world.core.remove_pod(&pod.uid, world.now));
                 }
             }
             Step::Node(number, state) => {
@@ -140,15 +205,24 @@ impl World {
                     1 => Some(node(name, json!({ "spec": { "unschedulable": true } }))),
                     _ => Some(node(name, json!({}))),
                 };
-                match &self.nodes[number] {
-                    Some(node) => self.core.set_node(Arc::clone(node), self.now),
-                    None => self.core.remove_node(name, self.now),
-                }
+                self.silently(Bug::SilentNode, |world| match &world.nodes[number] {
+                    Some(node) => world.core.set_node(Arc::clone(node), world.now),
+                    None => world.core.remove_node(name, world.now),
+                });
             }
             Step::Pass(seconds) => self.now += at(seconds),
-            Step::Restart(done) => self.restart(done),
-            Step::Come(_) => {}
+            Step::Restart(last) => self.restart(last),
+            Step::Come(..) => {}
         }
+    }
+
+    /// Changes what a pod asks for that waits.
+    fn change(&mut self, number: usize, bug: Bug, change: impl FnOnce(&mut crate::facts::Ask)) {
+        let Some(pod) = self.pods.get(&number) else { return };
+        let mut pod = (**pod).clone();
+        let Some(ask) = &mut pod.ask else { return };
+        change(ask);
+        self.silently(bug, |world| world.show(number, Arc::new(pod)));
     }
 
     fn decide(&mut self) {
@@ -181,20 +255,29 @@ impl World {
         }
     }
 
-    fn restart(&mut self, done: bool) {
-        let flight: Vec<usize> = self.flight.keys().copied().collect();
-        for number in flight {
-            if done {
-                self.bound(number);
-            }
+    fn restart(&mut self, last: Last) {
+        let mut late = std::mem::take(&mut self.flight);
+        if last == Last::Done {
+            self.flight = std::mem::take(&mut late);
+            self.all_bound();
         }
-        self.flight.clear();
         self.core = Core::new(Options::default());
+        know_claim(&mut self.core);
         for node in self.nodes.iter().flatten() {
             self.core.set_node(Arc::clone(node), self.now);
         }
         for pod in self.pods.values() {
             self.core.set_pod(Arc::clone(pod), self.now);
+        }
+        if last == Last::Late {
+            self.flight = late;
+            self.all_bound();
+        }
+    }
+
+    fn all_bound(&mut self) {
+        for number in 0..PODS {
+            self.bound(number);
         }
     }
 
@@ -247,12 +330,11 @@ impl World {
         for _ in 0..PODS * 2 {
             self.step(&Step::Pass(11));
             self.decide();
-            for number in 0..PODS {
-                self.bound(number);
-            }
+            self.all_bound();
             self.check()?;
         }
-        for pod in self.pods.values().filter(|pod| pod.ask.is_some() && !pod.terminating) {
+        let open = |pod: &&Arc<Pod>| pod.ask.as_ref().is_some_and(|ask| !ask.gated) && !pod.terminating;
+        for pod in self.pods.values().filter(open) {
             if self.core.place(pod).is_ok() {
                 return Err(format!("{} could be placed, and waits", pod.name));
             }
@@ -267,11 +349,21 @@ impl World {
             self.core.said.len(),
         );
         let counts = self.core.counts();
-        if left != (true, 0, 0, 0) || counts != Counts::default() || !self.core.gangs.is_empty() {
+        if left != (true, 0, 0, 0)
+            || counts != Counts::default()
+            || !self.core.gangs.is_empty()
+            || !self.core.volumes.is_unused()
+        {
             return Err(format!("something is left: {left:?} {counts:?}"));
         }
         Ok(())
     }
+}
+
+fn know_claim(core: &mut Core) {
+    let claim = Claim { volume: Some("v".into()), one_pod: true, ..Claim::default() };
+    core.set_claim("ns", "data", Some(Arc::new(claim)), at(0));
+    core.set_volume("v", Some(Arc::default()), at(0));
 }
 
 fn run(steps: &[Step], bug: Bug) -> Result<(), String> {
@@ -309,4 +401,24 @@ fn the_stories_catch_a_device_that_is_forgotten_while_it_is_bound() {
 #[test]
 fn the_stories_catch_a_device_that_is_kept_after_a_failed_bind() {
     assert!(caught(Bug::KeepDevice));
+}
+
+#[test]
+fn the_stories_catch_a_pod_that_goes_and_wakes_nobody() {
+    assert!(caught(Bug::SilentGoing));
+}
+
+#[test]
+fn the_stories_catch_a_node_that_changes_and_wakes_nobody() {
+    assert!(caught(Bug::SilentNode));
+}
+
+#[test]
+fn the_stories_catch_an_edited_map_that_nobody_reads() {
+    assert!(caught(Bug::SilentEdit));
+}
+
+#[test]
+fn the_stories_catch_an_opened_gate_that_nobody_sees() {
+    assert!(caught(Bug::SilentOpening));
 }

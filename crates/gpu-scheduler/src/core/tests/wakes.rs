@@ -178,3 +178,59 @@ fn a_node_of_the_same_name_with_another_uid_keeps_the_account_of_its_pods() {
     core.set_pod(pod("b-0", "0=n0:0", json!({})), at(1));
     assert!(decided(&mut core, at(1))[0].contains("held by pod ns/a-0"));
 }
+
+#[test]
+fn a_bind_and_the_begin_of_a_deletion_free_nothing_and_wake_nobody() {
+    let mut core = core();
+    let small = json!({ "status": { "allocatable": { "cpu": "1" } } });
+    core.set_node(node("n0", small), at(0));
+    core.set_pod(pod("a-0", "0=n0:0", json!({})), at(0));
+    let first = decisions(&mut core, at(0));
+    let first = bound(assignment(&first));
+    core.set_pod(pod("b-0", "0=n0:1", json!({})), at(0));
+    assert!(decided(&mut core, at(0))[0].contains("Insufficient cpu"));
+    core.set_pod(Arc::clone(&first), at(20));
+    assert!(!core.has_work(at(20)), "it was being bound, and is");
+    let mut leaving = (*first).clone();
+    leaving.terminating = true;
+    core.set_pod(Arc::new(leaving.clone()), at(20));
+    assert!(!core.has_work(at(20)), "it uses what it used");
+    core.set_pod(ended(&leaving), at(20));
+    assert_eq!(decided(&mut core, at(20)), ["b-0 -> n0 1"]);
+}
+
+#[test]
+fn who_says_no_and_what_brings_pods_back_is_counted() {
+    let mut core = core();
+    core.set_pod(pod("a-0", "0=n0:0", json!({})), at(0));
+    core.set_pod(
+        pod("b-0", "0=n0:0", json!({ "metadata": { "creationTimestamp": "2026-01-01T00:00:01Z" } })),
+        at(0),
+    );
+    let first = decisions(&mut core, at(0));
+    assert_eq!(core.refused().get(DEVICE_CONFLICT), Some(&1));
+    core.remove_pod(&"uid-a-0".into(), at(20));
+    let incoming = |core: &Core, queue, event| core.incoming().get(&(queue, event)).copied().unwrap_or(0);
+    assert_eq!(incoming(&core, "active", "PodAdd"), 2);
+    assert_eq!(incoming(&core, "unschedulable", "ScheduleAttemptFailure"), 1);
+    assert_eq!(incoming(&core, "active", "AssignedPodDelete"), 1);
+    let second = decisions(&mut core, at(20));
+    let second = assignment(&second);
+    assert_eq!((first.len(), second.attempts, second.since), (2, 2, at(0)));
+    core.set_pod(bound(second), at(20));
+    assert_eq!(core.refused().get(DEVICE_CONFLICT), Some(&0));
+}
+
+#[test]
+fn trouble_with_a_bind_is_news_once_and_only_while_the_pod_waits() {
+    let mut core = core();
+    core.set_pod(pod("a-0", "0=n0:0", json!({})), at(0));
+    let first = decisions(&mut core, at(0));
+    let uid: Uid = "uid-a-0".into();
+    let trouble = core.bind_trouble(&uid, "no".into()).unwrap();
+    assert_eq!((trouble.reason, trouble.message.as_str()), ("SchedulerError", "no"));
+    assert_eq!(core.bind_trouble(&uid, "no".into()), None);
+    assert!(core.bind_trouble(&uid, "never".into()).is_some());
+    core.set_pod(bound(assignment(&first)), at(0));
+    assert_eq!(core.bind_trouble(&uid, "no".into()), None);
+}
