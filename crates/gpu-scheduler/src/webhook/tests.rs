@@ -1,5 +1,9 @@
 //! Reviews in, decisions out.
 
+mod changes;
+mod variables;
+mod workloads;
+
 use engine::admission::{Decision, Request};
 use serde_json::{Value, json};
 
@@ -109,9 +113,14 @@ fn late_bound(name: &str) -> Value {
     } } })
 }
 
-/// The message and the code of a denial, and warnings.
+/// The message and the code of a denial, and warnings. A new pod gets its variables first, as the API server has it.
 fn verdict(config: &Config, object: &Value, old: Option<&Value>) -> (Option<(u16, String)>, Vec<String>) {
-    let decision = validate(config, &request(object, old));
+    let first = mutate(config, &request(object, old));
+    let decision = if old.is_some() || first.denial().is_some() {
+        validate(config, &request(object, old))
+    } else {
+        validate(config, &request(&mutated(config, object), old))
+    };
     (decision.denial().map(|(code, message)| (code, message.to_string())), decision.warnings().to_vec())
 }
 
