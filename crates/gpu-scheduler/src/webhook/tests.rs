@@ -490,21 +490,6 @@ fn every_pod_of_a_workload_needs_its_line() {
 }
 
 #[test]
-fn a_gang_must_be_able_to_stand_together() {
-    let gang = |object| annotated(object, "gpu-scheduling-gang", "true");
-    let message = denied(&config(), &gang(stateful_set(3)), None);
-    assert!(message.starts_with("spec.podManagementPolicy: "), "{message}");
-    let parallel =
-        |replicas| with(gang(stateful_set(replicas)), "/spec/podManagementPolicy", json!("Parallel"));
-    assert!(allowed(&config(), &parallel(3), None).is_empty());
-    assert!(denied(&config(), &parallel(2), None).starts_with("spec.replicas: "));
-    assert!(allowed(&config(), &gang(job(3, 3)), None).is_empty());
-    assert!(denied(&config(), &gang(job(3, 2)), None).starts_with("spec.parallelism: "));
-    let alike = annotated(gang(stateful_set(1)), "gpu-scheduling-index", "0");
-    assert!(denied(&config(), &alike, None).contains("no gang"));
-}
-
-#[test]
 fn all_problems_are_told_at_once() {
     let bad = annotated(pod(), "gpu-scheduling-map", "x");
     let bad =
