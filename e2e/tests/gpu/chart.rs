@@ -8,6 +8,7 @@ use base64::Engine as _;
 use e2e::cluster::root;
 use e2e::{Kubectl, output_of, wait_until};
 use rig::Rig;
+use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "gpu-scheduler-system";
 const RELEASE: &str = "gpu-scheduler";
@@ -110,6 +111,28 @@ impl Chart {
 
     pub(crate) fn the_new_certificate_is_served(&self) -> Result<()> {
         wait_until("the new certificate is served", || Ok((199..201).contains(&self.days_left()?)))
+    }
+
+    /// By the chart's defaults the webhook makes its certificate, and has the API server trust both of its configurations.
+    pub(crate) fn leave_the_certificate_to_the_webhook(&self, kubectl: &Kubectl<'_>) -> Result<()> {
+        self.kubectl().run(&["delete", "secret", "gpu-scheduler-webhook-tls", "--namespace", NAMESPACE])?;
+        let command = ["upgrade", RELEASE, ".", "--namespace", NAMESPACE, "--wait"];
+        self.helm(&[&command[..], &self.set(&["webhook.enabled=true"])].concat())?;
+        let create = |annotations: Value| {
+            let pod = json!({
+                "apiVersion": "v1",
+                "metadata": { "annotations": annotations },
+                "spec": { "schedulerName": "gpu-scheduler" },
+            });
+            let overrides = format!("--overrides={pod}");
+            kubectl.run(&["run", "own-0", "--image=none", "--dry-run=server", "--output=json", &overrides])
+        };
+        wait_until("a pod gets its variables by the webhook's own certificate", || {
+            Ok(create(json!({ "gpu-scheduling-map": "0=node-1:0" }))?.contains("CUDA_VISIBLE_DEVICES"))
+        })?;
+        wait_until("a pod without a map is refused by it", || {
+            Ok(create(json!({})).is_err_and(|error| format!("{error:#}").contains("is missing")))
+        })
     }
 
     /// How long the certificate that is served lasts.

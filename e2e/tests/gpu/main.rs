@@ -40,6 +40,7 @@ async fn pods_land_as_mapped_whatever_happens_to_the_scheduler_and_its_webhook()
         load.was_served_without_a_failure().await?;
 
         killed::nothing_is_lost_or_given_twice(rig, client, &kubectl).await?;
+        chart.leave_the_certificate_to_the_webhook(&kubectl)?;
         chart.uninstall()
     };
     story.await.with_context(|| chart.what_it_says())

@@ -189,6 +189,10 @@ async fn register(
     let map = "has(object.metadata.annotations) && 'gpu-scheduling-map' in object.metadata.annotations";
     let assigned = "has(object.metadata.annotations) && ['gpu-scheduling-devices', 'gpu-scheduling-map-hash', \
                     'gpu-scheduling-shared'].exists(key, key in object.metadata.annotations)";
+    let unset = "[object.spec.containers, has(object.spec.initContainers) ? object.spec.initContainers : []].exists(group, \
+                 group.exists(container, !(has(container.env) && container.env.exists(one, one.name == 'CUDA_VISIBLE_DEVICES' && \
+                 has(one.valueFrom) && has(one.valueFrom.fieldRef) && \
+                 one.valueFrom.fieldRef.fieldPath == \"metadata.annotations['gpu-scheduling-devices']\"))))";
     let webhook = |kind: &str, path: &str, condition: String| {
         json!({
             "name": format!("{kind}.{name}.soperator.local"),
@@ -201,7 +205,7 @@ async fn register(
     };
     let mut mutate = webhook("mutate", "/mutate", format!("{ours} && {map}"));
     mutate["reinvocationPolicy"] = json!("IfNeeded");
-    let validate = webhook("pods", "/validate", format!("({ours} && !({map})) || ({assigned})"));
+    let validate = webhook("pods", "/validate", format!("({ours} && (!({map}) || {unset})) || ({assigned})"));
     let object = |webhook: Value| json!({ "metadata": { "name": name }, "webhooks": [webhook] });
     let mutating: MutatingWebhookConfiguration = serde_json::from_value(object(mutate))?;
     Api::all(namespace.client()).create(&PostParams::default(), &mutating).await?;

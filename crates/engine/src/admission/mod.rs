@@ -28,6 +28,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::map_response;
+use axum::response::Response;
+use http::{HeaderValue, header};
 use kube::Client;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
@@ -92,6 +95,9 @@ pub struct Options {
     /// How long each step of a change of authority waits for everybody to know of the step before, and how long an authority
     /// that is not needed any more stays in the configurations.
     pub grace: Duration,
+    /// How long new connections are still taken after a stop: until everybody has heard that this server goes, some calls are
+    /// still sent to it. No Service leads to an address of loopback, so there nothing is waited for.
+    pub linger: Duration,
     /// Where requests are counted.
     pub metrics: AdmissionMetrics,
 }
@@ -106,6 +112,7 @@ impl Options {
             configurations,
             manager: manager.into(),
             grace: Duration::from_secs(300),
+            linger: Duration::from_secs(5),
             metrics: AdmissionMetrics::default(),
         }
     }
@@ -167,10 +174,10 @@ impl Admission {
         self.ready.subscribe()
     }
 
-    /// Serves until `stop`, then waits for requests under way. `client` must be one that may write without being leader:
+    /// Serves until `stop` and a little longer, then waits for requests under way. `client` must be one that may write without being leader:
     /// replicas share the work by the versions of what they write, and a standby must be able to serve too.
     pub async fn run(self, client: Client, webhooks: Webhooks, stop: CancellationToken) {
-        let Self { options, listener, served, tls, ready, .. } = self;
+        let Self { options, listener, address, served, tls, ready } = self;
         let (materials, to_present) = watch::channel(None);
         let (wanted, to_publish) = watch::channel(None);
         let (published, is_published) = watch::channel(None);
@@ -197,7 +204,18 @@ impl Admission {
                 Source::Secret(secret) => brought::run(client, secret, materials).await,
             }
         };
-        let router = webhooks.into_router(options.limits, options.metrics);
+        let is_stopping = stop.clone();
+        let router = webhooks.into_router(options.limits, options.metrics).layer(map_response(
+            move |response: Response| std::future::ready(last_one(response, is_stopping.is_cancelled())),
+        ));
+        let linger = if address.ip().is_loopback() { Duration::ZERO } else { options.linger };
+        let closed = CancellationToken::new();
+        let close = closed.clone();
+        let closing = async move {
+            stop.cancelled().await;
+            tokio::time::sleep(linger).await;
+            close.cancel();
+        };
         let background = async {
             tokio::join!(
                 source,
@@ -205,12 +223,20 @@ impl Admission {
                 publisher.run(to_publish, published),
             );
         };
-        let serving = crate::serve::serve(listener, Some(tls), router, options.limits, stop);
+        let serving = crate::serve::serve(listener, Some(tls), router, options.limits, closed);
         tokio::select! {
-            () = serving => {}
+            ((), ()) = async { tokio::join!(serving, closing) } => {}
             () = async { background.await; std::future::pending().await } => {}
         }
     }
+}
+
+/// Who gets an answer from a server that is about to go shall send its next request elsewhere.
+fn last_one(mut response: Response, is_stopping: bool) -> Response {
+    if is_stopping {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// "Everywhere" means both families; where the system has no IPv6, it means IPv4.

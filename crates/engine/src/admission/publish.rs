@@ -26,7 +26,7 @@ use crate::follow::follow;
 const RETRY: Duration = Duration::from_secs(5);
 
 /// A webhook configuration whose `caBundle` we keep.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     kind: Kind,
     name: String,

@@ -20,6 +20,9 @@ use super::metrics::AdmissionMetrics;
 use super::review::{Decision, Request};
 use crate::serve::Limits;
 
+/// The version of reviews that we understand, and answer in.
+const VERSION: &str = "admission.k8s.io/v1";
+
 /// What becomes of a request whose handler panics or takes too long. It should be what the webhook's `failurePolicy` says:
 /// `Fail` or `Ignore`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +213,14 @@ fn bad(text: String) -> Refusal {
 
 fn parse(body: &[u8]) -> Result<Request, Refusal> {
     let review: AdmissionReview<DynamicObject> = serde_json::from_slice(body)
-        .map_err(|error| bad(format!("the body is no AdmissionReview of admission.k8s.io/v1: {error}")))?;
+        .map_err(|error| bad(format!("the body is no AdmissionReview of {VERSION}: {error}")))?;
+    let version = &review.types.api_version;
+    if version != VERSION {
+        let text = format!(
+            "the AdmissionReview is of {version}, and only {VERSION} is answered; set admissionReviewVersions: [v1]"
+        );
+        return Err(bad(text));
+    }
     review.try_into().map_err(|_| bad("the AdmissionReview has no request".into()))
 }
 
@@ -357,6 +367,13 @@ mod tests {
         let empty = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#;
         let (status, body) = post(&router, "/deny", empty).await;
         assert_eq!((status, body.as_str()), (400, "the AdmissionReview has no request\n"));
+        let old = review_body().replace("admission.k8s.io/v1", "admission.k8s.io/v1beta1");
+        let (status, body) = post(&router, "/deny", old).await;
+        assert_eq!(status, 400);
+        assert!(
+            body.contains("of admission.k8s.io/v1beta1") && body.contains("only admission.k8s.io/v1 "),
+            "{body}"
+        );
         let (status, body) = post(&router, "/deny", "x".repeat(2001)).await;
         assert_eq!((status, body.as_str()), (413, "the body is larger than 2000 bytes\n"));
         let (status, body) = post(&router, "/elsewhere", "").await;

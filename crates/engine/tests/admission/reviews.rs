@@ -1,12 +1,13 @@
 //! Questions and answers.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use engine::admission::Limits;
+use engine::admission::{Limits, Options};
 use kube::ResourceExt as _;
 use prometheus_client::registry::Registry;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::place::{MUTATE, Place, VALIDATE, VALIDATE_OR_IGNORE, review, widget};
@@ -170,5 +171,39 @@ async fn a_stop_waits_for_requests_under_way() -> Result<()> {
     tokio::time::timeout(Duration::from_secs(5), running.task).await.context("it ends")??;
     assert!(TcpStream::connect(running.address).await.is_err(), "nobody listens any more");
     drop(idle);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_come_just_after_a_stop_are_answered_and_sent_elsewhere_from_then_on() -> Result<()> {
+    let place = Place::new("linger").await?;
+    let options = Options {
+        // Others could come by a Service.
+        address: (Ipv4Addr::UNSPECIFIED, 0).into(),
+        linger: Duration::from_secs(3),
+        ..place.options(place.own())
+    };
+    let running = place.start(options).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, running.address.port()));
+    place.register(0, address, VALIDATE).await?;
+    place.until_asked().await?;
+    let bundle = place.bundle(0).await?;
+    let mut open = connect(address, &bundle).await?;
+    running.stop.cancel();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+
+    let body = review("good").to_string();
+    let (status, _) = post(address, &bundle, VALIDATE, body.as_bytes()).await?;
+    assert_eq!(status, 200);
+    place.create("w", "good").await?;
+    let head = format!("POST {VALIDATE} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+    open.write_all((head + &body).as_bytes()).await?;
+    let mut answer = Vec::new();
+    let _ = open.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer)?.to_ascii_lowercase();
+    assert!(answer.starts_with("http/1.1 200") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
+
+    tokio::time::timeout(Duration::from_secs(20), running.task).await.context("it ends")??;
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The compat reader: what the original took is taken, what it skipped is skipped, and nothing after it is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU16;
 
 use super::{Claim, Device, Entry, Map, MapError};
@@ -40,9 +40,10 @@ fn entry(line: &str) -> Result<(u32, Entry), String> {
     let (node, devices) = rest.split_once(':').ok_or("skipped: no \":\" in it")?;
     let (node, devices) = (node.trim(), devices.trim());
     let mut claims: Vec<Claim> = Vec::new();
+    let mut named = HashSet::new();
     for token in devices.split(',').map(str::trim).filter(|token| !token.is_empty() && *token != "none") {
         let claim = Claim::parse(token).unwrap_or_else(|_| Claim::exclusive(Device::Opaque(token.into())));
-        if !claims.iter().any(|before| before.device == claim.device) {
+        if named.insert(claim.device.clone()) {
             claims.push(claim);
         }
     }

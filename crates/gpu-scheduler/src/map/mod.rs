@@ -23,6 +23,9 @@ use std::fmt;
 pub use device::{Claim, Device, Naming};
 use sha2::{Digest as _, Sha256};
 
+/// The most bytes that the API server takes for all annotations of an object. It counts them after it has asked us.
+const LARGEST: usize = 256 << 10;
+
 /// How a map is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -94,8 +97,13 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong. In compat mode nothing is; see [`Map::warnings`] for what was skipped.
+    /// The first thing that is wrong. In compat mode nothing is but the size; see [`Map::warnings`] for what was skipped.
     pub fn parse(text: &str, mode: Mode) -> Result<Self, MapError> {
+        if text.len() > LARGEST {
+            let message =
+                format!("the map has {} bytes, and annotations have room for {LARGEST}", text.len());
+            return Err(MapError { line: 1, column: 1, message });
+        }
         match mode {
             Mode::Strict => strict::parse(text),
             Mode::Compat => Ok(compat::parse(text)),

@@ -1,6 +1,6 @@
 //! The strict reader: everything is understood, or refused at its line and column.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Claim, Device, Entry, Map, MapError, Naming};
 
@@ -136,6 +136,7 @@ impl<'t> Reader<'t> {
             ));
         }
         let mut claims: Vec<Claim> = Vec::new();
+        let mut named = HashSet::new();
         for part in text.split(',') {
             let token = part.trim();
             let at = if token.is_empty() { part } else { token };
@@ -144,7 +145,7 @@ impl<'t> Reader<'t> {
                 return Err(line.error(at, 0, message));
             }
             let claim = Claim::parse(token).map_err(|(offset, message)| line.error(at, offset, message))?;
-            if claims.iter().any(|before| before.device == claim.device) {
+            if !named.insert(claim.device.clone()) {
                 return Err(line.error(at, 0, format!("device {} is repeated", claim.device)));
             }
             self.note(line, index, node, &claim).map_err(|message| line.error(at, 0, message))?;

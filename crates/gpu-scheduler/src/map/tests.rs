@@ -123,6 +123,23 @@ fn compat_lets_pods_of_one_map_share_as_the_original_did() {
 }
 
 #[test]
+fn as_many_devices_as_annotations_have_room_for_are_read_and_more_are_refused_at_once() {
+    let letters: Vec<char> = ('a'..='z').chain('A'..='Z').collect();
+    let names = (0..60_000).map(|n| [n / 2704 % 52, n / 52 % 52, n % 52].map(|at: usize| letters[at]));
+    let names: Vec<String> = names.map(String::from_iter).collect();
+    let map = Map::parse(&format!("0=n:{}", names.join(",")), Mode::Compat).unwrap();
+    assert_eq!(map.entry(0).unwrap().claims.len(), 60_000);
+
+    let uuids: Vec<String> = (0..60_000).map(|n| format!("GPU-8932f937-d72c-4106-c12f-{n:012x}")).collect();
+    let map = Map::parse(&format!("0=n:{}", uuids[..6000].join(",")), Mode::Strict).unwrap();
+    assert_eq!(map.entry(0).unwrap().claims.len(), 6000);
+    for mode in [Mode::Strict, Mode::Compat] {
+        let error = Map::parse(&format!("0=n:{}", uuids.join(",")), mode).unwrap_err();
+        assert!(error.message.contains("room for 262144"), "{error}");
+    }
+}
+
+#[test]
 fn the_hash_is_stable() {
     assert_eq!(hash("0=a:0"), hash("0=a:0"));
     assert_eq!((hash("").as_str(), hash("0=a:0").len()), ("e3b0c44298fc1c14", 16));

@@ -49,12 +49,14 @@ impl Wanted {
         Self { name, entry: Some(json!({ "name": name, "valueFrom": source })) }
     }
 
-    /// Whether an entry of `env` comes to the same. The API server fills in defaults.
+    /// Whether an entry of `env` comes to the same. The API server fills in defaults, and leaves an empty value out.
     pub(super) fn is(&self, found: &Value) -> bool {
         let Some(wanted) = &self.entry else { return false };
         let (ours, theirs) = (&wanted["valueFrom"]["fieldRef"], &found["valueFrom"]["fieldRef"]);
         if ours.is_null() {
-            return found["valueFrom"].is_null() && wanted["value"] == found["value"];
+            let same =
+                wanted["value"].as_str().unwrap_or_default() == found["value"].as_str().unwrap_or_default();
+            return found["valueFrom"].is_null() && same;
         }
         let version = &theirs["apiVersion"];
         let plain = found["value"].as_str().is_none_or(str::is_empty);

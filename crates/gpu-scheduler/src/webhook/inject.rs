@@ -3,12 +3,14 @@
 use engine::admission::{Decision, Request};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
+use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::Config;
 use super::env::{Existing, Wanted, wanted};
+use super::problem::Problems;
 use super::shape::Shape;
-use super::verdict::validate;
+use super::verdict::validate_before_variables;
 
 /// Checks a new pod of ours, and gives its containers their variables. Both in one answer: a second question about each pod would cost
 /// the API server as much as the first. It is asked again when others changed the pod after us.
@@ -17,10 +19,10 @@ pub fn mutate(config: &Config, request: &Request) -> Decision {
         return Decision::allow();
     };
     let shape = Shape::of_pod(pod);
-    if shape.scheduler() != config.scheduler || shape.map().is_none() {
+    if !gets_variables(config, &shape) {
         return Decision::allow();
     }
-    let verdict = validate(config, request);
+    let verdict = validate_before_variables(config, request);
     if verdict.denial().is_some() {
         return verdict;
     }
@@ -33,6 +35,31 @@ pub fn mutate(config: &Config, request: &Request) -> Decision {
     }
     let warnings = verdict.warnings().iter().cloned().chain(kept);
     warnings.fold(Decision::patch(Patch(patch)), Decision::warn)
+}
+
+fn gets_variables(config: &Config, shape: &Shape<'_>) -> bool {
+    shape.scheduler() == config.scheduler && shape.map().is_some()
+}
+
+/// Refuses a pod of ours that [`mutate`] would still change. The API server does not ask a webhook again about a pod that was not
+/// yet its own in the first round, and asks only once more about one that others change.
+pub(super) fn left_out(config: &Config, pod: &DynamicObject, problems: &mut Problems) {
+    let shape = Shape::of_pod(pod);
+    if !gets_variables(config, &shape) {
+        return;
+    }
+    let wanted = wanted(config, &shape, Some(pod));
+    for (list, place, container) in shape.containers() {
+        let mut patch = Vec::new();
+        inject(config.existing, &wanted, container, &Place { list, place }, &mut patch, &mut Vec::new());
+        if !patch.is_empty() {
+            problems.invalid(
+                shape.spec_path(&format!("{list}[{place}].env")),
+                "lacks the variables that the GPU scheduler's webhook sets: it did not answer, or another webhook changed the pod \
+                 after it; try again, or let that webhook's configuration come before ours by its name",
+            );
+        }
+    }
 }
 
 /// A container of the pod.

@@ -1,5 +1,6 @@
 //! What is wrong with an object, and where.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// How bad it is.
@@ -19,6 +20,37 @@ pub(super) struct Problem {
     pub(super) severity: Severity,
     path: String,
     message: String,
+    /// What it is about, where the message tells numbers that change without making another problem of it.
+    topic: Option<String>,
+    /// How far it goes.
+    extent: u32,
+}
+
+impl Problem {
+    /// What makes two problems one.
+    fn key(&self) -> (&str, &str) {
+        (&self.path, self.topic.as_ref().unwrap_or(&self.message))
+    }
+}
+
+/// What was wrong with an object before a change.
+#[derive(Debug, Default)]
+pub(super) struct Known<'a>(BTreeMap<(&'a str, &'a str), u32>);
+
+impl<'a> Known<'a> {
+    pub(super) fn of(problems: &'a [Problem]) -> Self {
+        let mut known = BTreeMap::new();
+        for problem in problems {
+            let extent: &mut u32 = known.entry(problem.key()).or_default();
+            *extent = problem.extent.max(*extent);
+        }
+        Self(known)
+    }
+
+    /// Whether the problem was there already, and was no smaller.
+    pub(super) fn has(&self, problem: &Problem) -> bool {
+        self.0.get(&problem.key()).is_some_and(|extent| problem.extent <= *extent)
+    }
 }
 
 impl fmt::Display for Problem {
@@ -57,8 +89,17 @@ impl Problems {
         self.add(if compat { Severity::Warning } else { Severity::Invalid }, path, message);
     }
 
+    /// Says of the last problem that its numbers may change without making another one of it, unless `extent` grows.
+    pub(super) fn about(&mut self, topic: String, extent: u32) {
+        if let Some(last) = self.0.last_mut() {
+            last.topic = Some(topic);
+            last.extent = extent;
+        }
+    }
+
     fn add(&mut self, severity: Severity, path: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Problem { severity, path: path.into(), message: message.into() });
+        let (path, message) = (path.into(), message.into());
+        self.0.push(Problem { severity, path, message, topic: None, extent: 0 });
     }
 
     pub(super) fn into_vec(self) -> Vec<Problem> {

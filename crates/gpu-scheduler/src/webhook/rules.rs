@@ -183,6 +183,8 @@ rules:
             ("*a*b*", "xbya", false),
             ("a*a", "a", false),
             ("gpu-*-x", "gpu-1-2-x", true),
+            ("gpu-*-x", "gpu-1-x-2", false),
+            ("*-x", "a-xb", false),
         ] {
             assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");
         }

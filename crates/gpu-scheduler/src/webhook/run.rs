@@ -155,3 +155,24 @@ fn stop_signals() -> std::io::Result<CancellationToken> {
     });
     Ok(stopped)
 }
+
+#[cfg(test)]
+mod tests {
+    use engine::settings::{Flags, Profile, World, load};
+
+    use super::*;
+
+    fn configurations(keep_ca_bundle: bool) -> Vec<Configuration> {
+        let env = |name: &str| (name == "OPERATOR_NAMESPACE").then(|| "n".to_string());
+        let world = World { env: &env, namespace_file: "/nowhere".into() };
+        let settings = load(&Profile::new("gpu-scheduler", SCHEDULER), &Flags::default(), &world).unwrap();
+        admission_options(&settings, keep_ca_bundle, AdmissionMetrics::default()).unwrap().configurations
+    }
+
+    #[test]
+    fn the_api_server_is_told_to_trust_both_webhooks_unless_the_user_does_that() {
+        let name = "gpu-scheduler-webhook";
+        assert_eq!(configurations(true), [Configuration::validating(name), Configuration::mutating(name)]);
+        assert_eq!(configurations(false), []);
+    }
+}

@@ -6,7 +6,8 @@ use kube::core::admission::Operation;
 use serde_json::Value;
 
 use super::env::{Existing, wanted};
-use super::problem::{Problem, Problems, Severity};
+use super::inject;
+use super::problem::{Known, Problem, Problems, Severity};
 use super::shape::{Shape, clues_of};
 use super::workload::Kind;
 use super::{Config, frozen, requests, unsupported, workload};
@@ -19,31 +20,46 @@ const MOST: usize = 20;
 /// Pods that a kubelet shows; nobody schedules them.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Decides about pods, about changes of pods, and about what makes pods.
+/// Decides about pods, about changes of pods, and about what makes pods. By now a new pod has its variables.
 pub fn validate(config: &Config, request: &Request) -> Decision {
-    // Deletes have no object, and are not ours to judge.
-    let Some(object) = &request.object else { return Decision::allow() };
-    if object.metadata.deletion_timestamp.is_some() {
-        return Decision::allow();
+    let mut found = wrong(config, request);
+    let is_new = request.operation == Operation::Create && request.kind.kind == "Pod";
+    let is_right = found.iter().all(|problem| problem.severity == Severity::Warning);
+    if let Some(pod) = request.object.as_ref().filter(|_| is_new && is_right) {
+        let mut problems = Problems::default();
+        inject::left_out(config, pod, &mut problems);
+        found.extend(problems.into_vec());
     }
+    decision(&found)
+}
+
+/// The same, of a new pod that has no variables yet.
+pub(super) fn validate_before_variables(config: &Config, request: &Request) -> Decision {
+    decision(&wrong(config, request))
+}
+
+fn wrong(config: &Config, request: &Request) -> Vec<Problem> {
+    // Deletes have no object, and are not ours to judge.
+    let Some(object) = &request.object else { return Vec::new() };
+    let is_going = object.metadata.deletion_timestamp.is_some();
     let old = request.old_object.as_ref().filter(|_| request.operation == Operation::Update);
     let namespace = request.namespace.as_deref().unwrap_or_default();
     let kind = request.kind.kind.as_str();
-    let found = match (kind, old) {
+    match (kind, old) {
         ("Pod", Some(old)) => {
             let mut problems = Problems::default();
             frozen::check(config, object, old, &mut problems);
             let changes = problems.into_vec();
-            // Of a pod that has its place nothing is asked any more.
-            if changes.is_empty() && !is_bound(object) {
+            // Of a pod that has its place, or goes, nothing else is asked. One that goes holds its devices to the end.
+            if changes.is_empty() && !is_bound(object) && !is_going {
                 fresh(config, kind, namespace, object, Some(old))
             } else {
                 changes
             }
         }
+        _ if is_going => Vec::new(),
         _ => fresh(config, kind, namespace, object, old),
-    };
-    decision(&found)
+    }
 }
 
 /// What is wrong with the object. What was wrong before a change stays possible, with a warning: nobody must be kept from
@@ -57,8 +73,9 @@ fn fresh(
 ) -> Vec<Problem> {
     let before = old.map(|old| problems(config, kind, namespace, old)).unwrap_or_default();
     let mut found = problems(config, kind, namespace, object);
+    let known = Known::of(&before);
     for problem in &mut found {
-        if before.contains(problem) {
+        if known.has(problem) {
             problem.severity = Severity::Warning;
         }
     }

@@ -179,17 +179,20 @@ impl Pods<'_> {
                 end - 1
             );
             self.without_index(field, text);
+            self.problems.about(format!("no line for {missing}"), end);
         }
     }
 
     /// All lines of the map have their pod at the same time.
     fn gang_is_whole(&mut self, field: &str, at_once: u32) {
         let lines = self.map.len();
-        if u32::try_from(lines).is_ok_and(|lines| lines > at_once) {
+        // Where nobody is to run, nobody waits.
+        if at_once > 0 && u32::try_from(lines).is_ok_and(|lines| lines > at_once) {
             let text = format!(
                 "{at_once} pods run at once, and the gang waits for the {lines} of its map; make both the same"
             );
             self.invalid(field, text);
+            self.problems.about(format!("a gang of {lines}"), 0);
         }
     }
 }
