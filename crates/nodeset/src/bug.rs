@@ -68,6 +68,10 @@ mod planting {
         PercentRoundsDown,
         /// The lowest ordinals leave.
         LowestFirst,
+        /// Only records whose reason names their own pod are known again.
+        RecordsOfOneOnly,
+        /// A new pod gets the lowest name, also where somebody else drained the node of another.
+        LowestNameAlways,
         /// Pods that terminate count, so others leave in their place.
         CountsTerminating,
         /// The order of the input decides.
@@ -96,6 +100,8 @@ mod planting {
             Self::BudgetForgetsDrained,
             Self::PercentRoundsDown,
             Self::LowestFirst,
+            Self::RecordsOfOneOnly,
+            Self::LowestNameAlways,
             Self::CountsTerminating,
             Self::OrderOfPods,
         ];

@@ -4,7 +4,7 @@ use slurm::agent::DRAIN_MARKER;
 use slurm::{Node, NodeBase, NodeFlag};
 
 use crate::comment::Comment;
-use crate::facts::Facts;
+use crate::facts::{Facts, Set};
 use crate::plan::{Action, Cause};
 use crate::view::Worker;
 
@@ -42,11 +42,13 @@ pub(crate) fn is_others(node: &Node) -> bool {
 
 /// The reason, if it tells of the present: Slurm 24.11 keeps that of a drain that is over.
 pub(crate) fn present_reason(node: &Node) -> &str {
+    if node.state.is_drain() || is_down(node) { &node.reason } else { "" }
+}
+
+/// Whether the node is out of service also without a drain.
+fn is_down(node: &Node) -> bool {
     let state = &node.state;
-    let told = state.is_drain()
-        || state.has(NodeFlag::Fail)
-        || matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Error));
-    if told { &node.reason } else { "" }
+    state.has(NodeFlag::Fail) || matches!(state.base(), None | Some(NodeBase::Down | NodeBase::Error))
 }
 
 /// Whether the drain was made for an update.
@@ -72,8 +74,12 @@ fn words(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> String {
 
 /// The words for many pods of the set.
 fn shared_words(facts: &Facts<'_>, cause: Cause) -> Option<String> {
-    let set = facts.set.full_name(facts.set.name);
-    fate(cause).map(|fate| clean(&format!("{REASON_PREFIX}Pods of NodeSet ({set}) are {fate}")))
+    fate(cause).map(|fate| clean(&format!("{REASON_PREFIX}{}{fate}", of_many(&facts.set))))
+}
+
+/// How they begin.
+pub(crate) fn of_many(set: &Set<'_>) -> String {
+    format!("Pods of NodeSet ({}) are ", set.full_name(set.name))
 }
 
 /// What is to become of pods that are taken away because of what the user asks of the whole set.
@@ -104,9 +110,11 @@ pub(crate) fn share_words(facts: &Facts<'_>, drains: &mut [Action]) {
     }
 }
 
+/// What stands before the words that somebody else wrote, in a reason of ours.
+const BEFORE: &str = " (before: ";
+
 /// The same, followed by what somebody else wrote there before: why a node is down must not get lost.
 fn with_former(words: &str, node: &Node) -> String {
-    const BEFORE: &str = " (before: ";
     let reason = present_reason(node);
     let former = if reason.starts_with(REASON_PREFIX.trim_end()) {
         reason.find(BEFORE).map(|at| reason[at..].to_owned())
@@ -172,16 +180,20 @@ pub(crate) fn needed(facts: &Facts<'_>, worker: &Worker<'_>, cause: Cause) -> Op
     })
 }
 
+/// What is left as the reason when our drain of a node is over: why somebody else took it down, if it still is.
+fn last_words(node: &Node) -> &str {
+    let former = node.reason.split_once(BEFORE).filter(|_| is_down(node));
+    former.map_or(OVER, |(_, former)| former.strip_suffix(')').unwrap_or(former))
+}
+
 /// The end of the drain of a pod that nothing speaks against, if the drain is ours.
 pub(crate) fn undone(worker: &Worker<'_>) -> Option<Action> {
-    if !worker.drained_by_us() || planted!(ForgetsUndrain) {
-        return None;
-    }
+    let node = worker.node.filter(|_| worker.drained_by_us() && !planted!(ForgetsUndrain))?;
     // Behind the record must stand the pod that works: a job that starts before it does would fail.
     let works = worker.is_healthy() && !worker.pod.restarting && worker.is_registered();
     (works || planted!(UndrainsEarly)).then(|| Action::Undrain {
         node: worker.pod.slurm_node.into(),
         pod: worker.pod.name.into(),
-        reason: OVER.into(),
+        reason: last_words(node).into(),
     })
 }

@@ -9,7 +9,7 @@ use crate::claims::Claims;
 use crate::comment;
 use crate::delete;
 use crate::drain;
-use crate::facts::{Cordon, Facts};
+use crate::facts::{Cordon, Facts, Selector};
 use crate::marks;
 use crate::plan::{Action, Cause, Plan, Problem, Wait};
 use crate::records;
@@ -75,10 +75,16 @@ const FLEETING_MARKS: usize = 32;
 /// ```
 pub fn plan(facts: &Facts<'_>) -> Plan {
     let view = View::new(facts);
-    let chosen = choose(facts);
-    if let Some(problem) = status::invalid(&view) {
+    let mut chosen = choose(facts);
+    let invalid = status::invalid(&view);
+    if let Some(problem) = invalid.clone().filter(|_| facts.set.deletion.is_none()) {
         // Nothing that is done by a wrong selector could be taken back.
         return idle(&view, &chosen, problem);
+    }
+    if invalid.is_some() {
+        // Only the set's own pods are looked after until it ends; revisions are found by the selector.
+        chosen.before.clear();
+        chosen.after.clear();
     }
     let scale = if facts.set.deletion.is_some() {
         let surplus = view.workers.iter().filter(|worker| !worker.pod.terminating);
@@ -88,6 +94,7 @@ pub fn plan(facts: &Facts<'_>) -> Plan {
     };
     let roll = roll::decide(&view, &chosen, &scale);
     let mut steps = Steps::default();
+    steps.problems.extend(invalid);
     steps.problems.extend(scale::problems(&view, &scale));
     steps.problems.extend(roll.problem.clone());
     let recovery = recover::decide(&view, &scale, &roll);
@@ -233,7 +240,8 @@ impl Steps {
         if changed || worker.pod.terminating {
             return;
         }
-        if !worker.pod.identity_kept || !worker.pod.selected {
+        let matches = worker.pod.selected || facts.set.selector != Selector::Usable;
+        if !worker.pod.identity_kept || !matches {
             self.repairs.push(Action::RepairPod { pod: worker.reference() });
         } else {
             let condemned = match course {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::facts::{Api, Slurm};
 use crate::plan::Problem;
+use crate::records;
 use crate::victims;
 use crate::view::View;
 
@@ -65,7 +66,11 @@ fn ranked(view: &View<'_>) -> Scale {
     let taken = taken(view);
     // A pod that terminates still holds its place: its name comes free, and is used again. One that is adopted now has one.
     let free = replicas.saturating_sub(keep.len() + terminating + view.orphans.len());
-    scale.missing = (0..).filter(|ordinal| !taken.contains(ordinal)).take(free).collect();
+    let held = if free > 0 && !planted!(LowestNameAlways) { records::held(view) } else { BTreeSet::new() };
+    let lowest = (0..).filter(|ordinal| !held.contains(ordinal));
+    let by_turn = held.iter().copied().chain(lowest);
+    scale.missing = by_turn.filter(|ordinal| !taken.contains(ordinal)).take(free).collect();
+    scale.missing.sort_unstable();
     scale.wanted = scale.keep.iter().chain(&scale.missing).copied().collect();
     let open = replicas.saturating_sub(scale.wanted.len());
     let leaving = view.workers.iter().filter(|worker| worker.pod.terminating).map(|worker| worker.ordinal);

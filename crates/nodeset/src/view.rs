@@ -7,7 +7,7 @@ use slurm::{Node, Occupancy};
 
 use crate::comment;
 use crate::drain;
-use crate::facts::{Api, Cordon, Facts, Owner, Phase, Pod};
+use crate::facts::{Api, Cordon, Facts, Owner, Phase, Pod, Selector};
 use crate::plan::{PodRef, Proof};
 use crate::time::UnixTime;
 use crate::trust::{Lists, Until};
@@ -60,11 +60,13 @@ impl<'f> View<'f> {
         let lists = Lists::new(facts);
         let (mut workers, mut strangers) = (Vec::new(), BTreeMap::new());
         let (mut orphans, mut misfits) = (Vec::new(), Vec::new());
+        // The labels of `slurm.nebius.ai` are ours to restore; those of `slinky.slurm.net` are the user's to change. By a wrong
+        // selector no pod is let go: what the set owns stays its own until the set ends.
+        let all = facts.set.api == Api::Nebius || facts.set.selector != Selector::Usable;
         for pod in &facts.pods {
             let ordinal = facts.set.ordinal_of(pod.name);
             match (pod.owner, ordinal) {
-                // The labels of `slurm.nebius.ai` are ours to restore; those of `slinky.slurm.net` are the user's to change.
-                (Owner::Set, Some(ordinal)) if pod.selected || facts.set.api == Api::Nebius => {
+                (Owner::Set, Some(ordinal)) if pod.selected || all => {
                     workers.push(Worker::new(&lists, pod, ordinal));
                 }
                 (Owner::Set, _) => {

@@ -309,3 +309,38 @@ fn the_record_of_a_node_that_somebody_else_made_is_left_alone() {
     world.nodes.insert("w-7".into(), foreign);
     assert_eq!(world.plan().actions, []);
 }
+
+#[test]
+fn a_set_with_an_unusable_selector_ends_with_its_last_pod_and_not_before() {
+    for selector in [Selector::Empty, Selector::NotTheTemplate] {
+        let mut world = World::at_rest(Api::Slinky, 2);
+        world.job(0, Work::Running);
+        let kinds = |world: &mut World| {
+            world.look();
+            let mut facts = world.facts();
+            facts.set.selector = selector;
+            for pod in &mut facts.pods {
+                pod.selected = false;
+            }
+            let plan = plan(&facts);
+            crate::tests::oracle::check(&facts, &plan).expect("the law is kept");
+            assert!(!plan.condition(condition::VALID).holds);
+            let kinds: Vec<&str> = plan.actions.iter().map(Action::kind).collect();
+            world.execute(&plan, usize::MAX).expect("it can be done");
+            world.tick(true).expect("no job is lost");
+            kinds.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(kinds(&mut world).is_empty(), "nothing is done while it is wanted");
+        world.deletion = Some(world.now);
+        assert!(kinds(&mut world).contains(&"Drain".to_owned()));
+        assert!(world.pods.contains_key("w-0"), "its job runs");
+        let mut last = Vec::new();
+        for _ in 0..20 {
+            if !world.finalized {
+                last = kinds(&mut world);
+            }
+        }
+        assert!(world.finalized && world.pods.is_empty(), "{}", world.brief());
+        assert_eq!(last.last().map(String::as_str), Some("RemoveFinalizer"));
+    }
+}

@@ -17,7 +17,11 @@ impl World {
         world.protect = !dice.chance(10);
         world.history = dice.below(3);
         world.retention = Retention { delete_with_set: dice.chance(50), delete_when_scaled: dice.chance(50) };
-        world.replicas = 1 + dice.below(4) as u32;
+        // Sometimes so many that their drains share one reason.
+        let many = dice.chance(2);
+        world.replicas = if many { 9 } else { 1 } + dice.below(4) as u32;
+        world.padding = dice.pick(&[0, 0, 0, 2]);
+        world.min_ready = dice.pick(&[0, 0, 0, 2 * TICK]);
         world.strategy = dice.pick(&[
             Strategy::RollingUpdate,
             Strategy::RollingUpdate,
@@ -31,16 +35,18 @@ impl World {
             world.revisions.push(SimRevision { name, hash, number: 1 + number as i64, content: number });
         }
         world.content = dice.below(world.revisions.len());
-        for ordinal in 0..6_u32 {
+        for ordinal in 0..(world.replicas + 1).max(6) {
             if ordinal < world.replicas || dice.chance(25) {
                 if !dice.chance(12) {
                     world.any_pod(dice, ordinal);
                 } else if world.dynamic && dice.chance(50) {
                     // A record that an earlier pod left.
-                    let reason =
-                        format!("{REASON_PREFIX}Pod (ns/w-{ordinal}) is pending termination for scale-in");
+                    let name = world.name(ordinal);
+                    let of_one = format!("Pod (ns/{name}) is");
+                    let of = dice.pick(&[&*of_one, "Pods of NodeSet (ns/w) are"]);
+                    let reason = format!("{REASON_PREFIX}{of} pending termination for scale-in");
                     let node = SimNode { drain: true, reason, ..SimNode::default() };
-                    world.nodes.insert(format!("w-{ordinal}"), node);
+                    world.nodes.insert(name, node);
                 }
             }
         }
@@ -63,11 +69,13 @@ impl World {
     fn any_pod(&mut self, dice: &mut Dice<'_>, ordinal: u32) {
         let revision = self.revisions[dice.below(self.revisions.len())].hash.clone();
         self.add_pod(ordinal, revision);
-        let name = format!("w-{ordinal}");
+        let name = self.name(ordinal);
         let (now, kube) = (self.now, dice.below(3));
         let stage = dice.below(12);
         let (sick, agent, mute) = (dice.chance(8), !dice.chance(30), dice.chance(6));
+        let (cost, identity) = (dice.pick(&[0, 0, 0, 0, -5, 10]), !dice.chance(4));
         let Some(pod) = self.pods.get_mut(&name) else { return };
+        (pod.cost, pod.identity) = (cost, identity);
         pod.created = now - 10 * TICK;
         (pod.sick, pod.has_agent, pod.mute) = (sick, agent, mute);
         match stage {
@@ -111,7 +119,7 @@ impl World {
     }
 
     pub(crate) fn add_pod(&mut self, ordinal: u32, revision: String) {
-        let name = format!("w-{ordinal}");
+        let name = self.name(ordinal);
         let (uid, version) = (format!("uid-{}", self.fresh()), self.fresh());
         let pod = SimPod {
             uid,
@@ -133,6 +141,9 @@ impl World {
             sick: false,
             mute: false,
             has_agent: true,
+            identity: true,
+            cost: 0,
+            lost: None,
         };
         self.pods.insert(name, pod);
     }
@@ -153,7 +164,7 @@ impl World {
 
     /// Something happens that nobody asked for.
     pub(crate) fn accident(&mut self, dice: &mut Dice<'_>) {
-        match dice.below(20) {
+        match dice.below(23) {
             0..=2 => self.replicas = dice.below(5) as u32,
             3 | 4 => self.content = dice.below(CONTENTS.len()),
             5 => self.wish_budget(dice),
@@ -205,13 +216,32 @@ impl World {
                     node.garbled = !node.garbled;
                 }
             }
-            18 if dice.chance(40) => self.deletion = self.deletion.or(Some(self.now)),
+            18 if dice.chance(40) => {
+                self.deletion = self.deletion.or(Some(self.now));
+                self.namespace_ends |= dice.chance(30);
+            }
             18 => {
                 let at = dice.below(self.pods.len());
                 if let Some(pod) = self.pods.values_mut().nth(at) {
                     pod.cordon = if pod.cordon == Cordon::User { Cordon::None } else { Cordon::User };
                 }
             }
+            19 => {
+                let at = dice.below(self.pods.len());
+                if let Some(pod) = self.pods.values_mut().nth(at) {
+                    (pod.identity, pod.cost) = (false, -1);
+                    pod.touch();
+                }
+            }
+            20 => {
+                let at = dice.below(self.pods.len());
+                if let Some(pod) = self.pods.values_mut().filter(|pod| pod.kube.is_some()).nth(at) {
+                    (pod.lost, pod.ready, pod.restarting) = (Some(2), None, None);
+                    pod.touch();
+                }
+                self.lose_the_dead();
+            }
+            21 => self.forced = dice.chance(25),
             _ => {
                 self.drain.deadline = Some(std::time::Duration::from_secs(TICK * (1 + dice.below(3) as u64)));
                 self.drain.force = dice.chance(50);
@@ -226,7 +256,7 @@ impl World {
 
     /// Nothing happens any more that nobody asked for.
     pub(crate) fn calm(&mut self, dice: &mut Dice<'_>) {
-        self.proven = true;
+        (self.proven, self.forced) = (true, false);
         self.mode = if self.deletion.is_some() && dice.chance(30) { Mode::NoCluster } else { Mode::Up };
         self.drain.without_slurm = Some(std::time::Duration::from_secs(5 * TICK));
         self.queue = dice.below(3) as u8;
@@ -247,7 +277,8 @@ impl World {
         let now = self.now;
         let mut gone = Vec::new();
         for (name, pod) in &mut self.pods {
-            if let Some(left) = &mut pod.terminating {
+            // Nobody is left who could do anything in it.
+            if let Some(left) = pod.lost.as_mut().or(pod.terminating.as_mut()) {
                 if *left == 0 {
                     gone.push(name.clone());
                 }
@@ -313,9 +344,8 @@ impl World {
     /// Jobs on nodes whose slurmd is gone fail.
     fn lose_the_dead(&mut self) {
         let alive = |node: &SimNode, pods: &std::collections::BTreeMap<String, SimPod>| {
-            node.answers
-                .as_ref()
-                .is_some_and(|uid| pods.values().any(|pod| pod.uid == *uid && pod.phase == PodPhase::Running))
+            let works = |pod: &SimPod| pod.phase == PodPhase::Running && pod.lost.is_none();
+            node.answers.as_ref().is_some_and(|uid| pods.values().any(|pod| pod.uid == *uid && works(pod)))
         };
         for (name, node) in &mut self.nodes {
             if !alive(node, &self.pods) {
@@ -328,7 +358,12 @@ impl World {
     fn register(&mut self) {
         for pod in self.pods.values() {
             let runs = pod.phase == PodPhase::Running && pod.started.is_some_and(|at| at < self.now);
-            if !runs || pod.mute || pod.terminating.is_some() || pod.restarting.is_some() {
+            if !runs
+                || pod.mute
+                || pod.lost.is_some()
+                || pod.terminating.is_some()
+                || pod.restarting.is_some()
+            {
                 continue;
             }
             if self.dynamic {
@@ -377,6 +412,7 @@ impl World {
                 || self.nodes.get(&pod.node).is_none_or(|node| node.answers.as_deref() == Some(&*pod.uid));
             let ended = pod.phase == PodPhase::Failed;
             pod.terminating.is_none()
+                && pod.lost.is_none()
                 && pod.restarting.is_none()
                 && (ended || (pod.ready.is_some() && registered))
         };

@@ -31,6 +31,14 @@ impl World {
                 }
             }
             Action::DeleteRevision { name, .. } => self.revisions.retain(|revision| revision.name != *name),
+            Action::CreateClaim { name, .. } | Action::CreatePod { name, .. } if self.namespace_ends => {
+                return Err(format!("{name} is made in a namespace that ends"));
+            }
+            Action::RepairPod { pod } => {
+                let pod = self.pod(pod)?;
+                pod.identity = true;
+                pod.touch();
+            }
             Action::CreateClaim { name, owner, .. } => {
                 let uid = format!("claim-{}", self.fresh());
                 self.claims.insert(name.clone(), SimClaim { uid, owner: owner.clone() });
@@ -70,6 +78,11 @@ impl World {
                     pod.revision = revision.clone();
                     pod.restarting = Some(1);
                     pod.touch();
+                    if *proof == Proof::Forced {
+                        // The user gave up what runs there; it ends with the old container.
+                        self.jobs.retain(|job| !job.nodes.contains(node));
+                        self.nodes.entry(node.clone()).and_modify(|node| node.answers = None);
+                    }
                 }
             }
             Action::DeletePod { pod, node, proof, .. } => {
@@ -83,10 +96,9 @@ impl World {
             | Action::Drain { .. }
             | Action::SetComment { .. }
             | Action::DeleteSlurmNode { .. } => self.tell_slurm(action)?,
-            Action::AdoptRevision { .. }
-            | Action::AdoptPod { .. }
-            | Action::ReleasePod { .. }
-            | Action::RepairPod { .. } => return Err(format!("nobody asked for {action:?}")),
+            Action::AdoptRevision { .. } | Action::AdoptPod { .. } | Action::ReleasePod { .. } => {
+                return Err(format!("nobody asked for {action:?}"));
+            }
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ pub(crate) fn check(facts: &Facts<'_>, plan: &Plan) -> Result<(), String> {
             }
             Action::MarkPod { pod: wanted, marks } if marks.protected == Some(false) && facts.set.protect => {
                 let pod = pod(facts, wanted)?;
-                if !is_free(facts, pod) {
+                if !is_free(facts, pod) && !pod.forced && !facts.set.forced {
                     return Err(format!("{} lost its guard, and may run a job", pod.name));
                 }
             }
@@ -112,7 +112,30 @@ pub(crate) fn check(facts: &Facts<'_>, plan: &Plan) -> Result<(), String> {
             _ => {}
         }
     }
+    check_names(facts, plan)?;
     check_budget(facts, plan)
+}
+
+/// New pods of `slinky.slurm.net` get names whose nodes somebody else drained before any others: the drain outlives its pod.
+fn check_names(facts: &Facts<'_>, plan: &Plan) -> Result<(), String> {
+    let Some(answer) = fresh(facts).filter(|_| facts.set.api == Api::Slinky) else { return Ok(()) };
+    let others = |node: &Node| {
+        let dynamic = node.state.has(NodeFlag::DynamicNorm) && node.comment.contains("podName");
+        let admins = !is_ours(node) && !node.reason.starts_with("slurm-agent:");
+        let pod = facts.pods.iter().any(|pod| pod.slurm_node == &*node.name);
+        dynamic && admins && node.state.has(NodeFlag::Drain) && !pod
+    };
+    let held: BTreeSet<&str> =
+        answer.nodes.iter().filter(|node| others(node)).map(|node| &*node.name).collect();
+    let made = plan.actions.iter().filter_map(|action| match action {
+        Action::CreatePod { node, .. } => Some(node.as_str()),
+        _ => None,
+    });
+    let made: BTreeSet<&str> = made.collect();
+    match (held.difference(&made).next(), made.difference(&held).next()) {
+        (Some(held), Some(made)) => Err(format!("{made} is made in place of {held}, which somebody drained")),
+        _ => Ok(()),
+    }
 }
 
 fn check_proof(facts: &Facts<'_>, pod: &Pod<'_>, proof: Proof) -> Result<(), String> {

@@ -16,6 +16,9 @@ use crate::*;
 /// How many random cases `cargo test` runs. `SOPERATOR_SWEEP=full` runs ten times as many, and `SOPERATOR_SEED` (0 to 255) others.
 const CASES: u32 = 100_000;
 
+/// After so many steps without an end there is none: many pods that are replaced one by one take long.
+const MOST_STEPS: u64 = 400;
+
 /// How often each kind of trouble was in a case.
 #[derive(Debug, Default)]
 struct Tally {
@@ -120,7 +123,7 @@ fn case(bytes: &[u8], tally: &mut Tally) -> Result<(), String> {
     note(&world, &mut kinds);
     tally.add(&kinds);
     let mut quiet = 0;
-    for steps in 0..120 {
+    for steps in 0..MOST_STEPS {
         tally.plans += 1;
         if world.finalized {
             break;
@@ -136,7 +139,7 @@ fn case(bytes: &[u8], tally: &mut Tally) -> Result<(), String> {
             tally.steps_to_rest += steps;
             break;
         }
-        if steps == 119 {
+        if steps + 1 == MOST_STEPS {
             let left = plan(&world.facts()).actions;
             return Err(format!("no end: {left:?} in {}", world.brief()));
         }
@@ -158,7 +161,7 @@ fn goal(world: &World) -> Result<(), String> {
         return fail("a pod does not work");
     }
     if world.api == Api::Nebius
-        && !(0..world.replicas).all(|ordinal| world.pods.contains_key(&format!("w-{ordinal}")))
+        && !(0..world.replicas).all(|ordinal| world.pods.contains_key(&world.name(ordinal)))
     {
         return fail("ordinals are not contiguous");
     }
@@ -170,6 +173,9 @@ fn goal(world: &World) -> Result<(), String> {
         let ordinal: u32 = name[2..].parse().unwrap_or(0);
         if updates && ordinal >= world.partition && pod.revision != *hash {
             return fail("a pod has an old revision");
+        }
+        if !pod.identity {
+            return fail("a label is lost");
         }
         let Some(node) = world.nodes.get(&pod.node) else { return fail("a node is not registered") };
         let cordoned = pod.cordon == Cordon::User || pod.kube.is_some_and(|at| world.cordoned[at]);
@@ -215,7 +221,7 @@ fn runner(cases: u32, seed: u8) -> TestRunner {
 }
 
 fn bytes() -> impl Values<Value = Vec<u8>> {
-    proptest::collection::vec(any::<u8>(), 144)
+    proptest::collection::vec(any::<u8>(), 176)
 }
 
 #[test]

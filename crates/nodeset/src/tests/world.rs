@@ -54,6 +54,11 @@ pub(crate) struct SimPod {
     /// Never registers.
     pub(crate) mute: bool,
     pub(crate) has_agent: bool,
+    /// Its labels are as they were made.
+    pub(crate) identity: bool,
+    pub(crate) cost: i32,
+    /// Its machine is gone. After so many ticks Kubernetes notices, and the pod is gone too.
+    pub(crate) lost: Option<u8>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -142,6 +147,10 @@ pub(crate) struct World {
     pub(crate) protect: bool,
     pub(crate) finalizer: bool,
     pub(crate) deletion: Option<u64>,
+    pub(crate) forced: bool,
+    pub(crate) namespace_ends: bool,
+    pub(crate) min_ready: u64,
+    pub(crate) padding: usize,
     pub(crate) drain: DrainOnDelete,
     /// Pods write a reason over Slurm's when they stop.
     pub(crate) stop_script: bool,
@@ -185,6 +194,10 @@ impl World {
             protect: true,
             finalizer: true,
             deletion: None,
+            forced: false,
+            namespace_ends: false,
+            min_ready: 0,
+            padding: 0,
             drain: DrainOnDelete::default(),
             stop_script: false,
             proven: true,
@@ -208,7 +221,7 @@ impl World {
     pub(crate) fn brief(&self) -> String {
         let mut text = format!(
             "{:?} dynamic {} replicas {} {:?} {:?} partition {} paused {} content {} {:?} proven {} stop script {} cordoned {:?} \
-             deletion {:?} at {}, {:?}\nrevisions {:?}\n",
+             deletion {:?} at {}, {:?} forced {} namespace ends {} min ready {} padding {}\nrevisions {:?}\n",
             self.api,
             self.dynamic,
             self.replicas,
@@ -224,6 +237,10 @@ impl World {
             self.deletion,
             self.now,
             self.drain,
+            self.forced,
+            self.namespace_ends,
+            self.min_ready,
+            self.padding,
             self.revisions,
         );
         for (name, pod) in &self.pods {
@@ -239,6 +256,11 @@ impl World {
     pub(crate) fn fresh(&mut self) -> u64 {
         self.counter += 1;
         self.counter
+    }
+
+    /// The name of a pod, and of its node.
+    pub(crate) fn name(&self, ordinal: u32) -> String {
+        format!("w-{ordinal:0width$}", width = self.padding)
     }
 
     pub(crate) fn pod_of(&self, node: &str) -> Option<&SimPod> {
@@ -316,7 +338,7 @@ impl World {
             uid: "set-uid",
             api: self.api,
             replicas: self.replicas,
-            padding: 0,
+            padding: self.padding,
             host_prefix: None,
             content: &CONTENTS[self.content],
             collisions: 0,
@@ -326,7 +348,7 @@ impl World {
             partition: self.partition,
             kept: None,
             paused: self.paused,
-            min_ready: Duration::ZERO,
+            min_ready: Duration::from_secs(self.min_ready),
             claim_templates: vec!["data"],
             retention: self.retention,
             selector: Selector::Usable,
@@ -334,8 +356,8 @@ impl World {
             has_finalizer: self.finalizer,
             deletion: self.deletion.map(|asked| Deletion { asked: UnixTime(asked) }),
             drain_on_delete: self.drain,
-            forced: false,
-            namespace_ends: false,
+            forced: self.forced,
+            namespace_ends: self.namespace_ends,
             registration_grace: Duration::from_secs(GRACE),
             burst: 250,
         };
@@ -375,12 +397,13 @@ impl World {
             resource_version: &pod.version_text,
             owner: Owner::Set,
             selected: true,
-            identity_kept: true,
+            identity_kept: pod.identity,
             revision: Some(&pod.revision),
             slurm_node: &pod.node,
             kube_node: pod.kube.map(|at| KubeNode {
                 name: KUBE_NODES[at],
                 cordoned: self.cordoned[at],
+                gone: pod.lost.is_some(),
                 ..KubeNode::default()
             }),
             phase: pod.phase,
@@ -389,7 +412,7 @@ impl World {
             created: UnixTime(pod.created),
             terminating: pod.terminating.is_some(),
             cordon: pod.cordon,
-            deletion_cost: 0,
+            deletion_cost: pod.cost,
             forced: false,
             restarting: pod.restarting.is_some(),
             marks: Marks {
@@ -397,7 +420,7 @@ impl World {
                 deadline: pod.deadline.map(UnixTime),
                 conditions: pod.conditions.iter().map(|(type_, text)| (&**type_, &**text)).collect(),
             },
-            agent: if pod.has_agent && self.mode == Mode::NoCluster {
+            agent: if pod.has_agent && pod.lost.is_none() && self.mode == Mode::NoCluster {
                 Agent::Steps(self.jobs_on(&pod.node).count())
             } else {
                 Agent::Unasked

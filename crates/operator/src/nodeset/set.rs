@@ -27,7 +27,7 @@ use super::status;
 use crate::caches::{BY_NODE_SET, Caches};
 use crate::slurmcluster::desired;
 use crate::worker_pods::{NEBIUS, WORKER, is_forced};
-use crate::workers::{Connection, Keys, Outcome, Wanted, WorkerSet};
+use crate::workers::{Connection, Keys, Outcome, WITHOUT_SLURM, Wanted, WorkerSet};
 
 /// The container of slurmd.
 const SLURMD: &str = "slurmd";
@@ -35,8 +35,6 @@ const SLURMD: &str = "slurmd";
 const HISTORY: usize = 3;
 /// A worker that has started registers with Slurm in this time.
 const REGISTRATION: Duration = Duration::from_secs(300);
-/// When the cluster is gone and the agent of a pod does not answer, the pod goes after this time: nothing hangs for ever.
-const WITHOUT_SLURM: Duration = Duration::from_secs(24 * 3600);
 /// Pods that one plan makes.
 const BURST: usize = 500;
 

@@ -4,6 +4,7 @@
 //! original is taken over without a pod being touched. docs/slinky-nodeset.md says what differs.
 
 mod claim;
+mod end;
 pub mod keys;
 mod links;
 mod pod;
@@ -32,6 +33,7 @@ struct Memory {
     workers: Workers,
     strays: strays::Strays,
     links: links::HeldLinks,
+    told: end::Told,
 }
 
 /// Runs the controller until `stop`.
@@ -40,6 +42,7 @@ pub async fn run(context: Arc<Context>, options: Options, stop: CancellationToke
         workers: Workers::new(Arc::clone(&context), NAME),
         strays: strays::Strays::default(),
         links: links::HeldLinks::default(),
+        told: end::Told::default(),
     });
     let controller = Controller::new(options);
     wakes::watch(&controller, &context);

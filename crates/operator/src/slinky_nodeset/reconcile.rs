@@ -17,6 +17,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
         memory.workers.forget(&key);
         memory.strays.forget(&key);
         memory.links.forget(&key);
+        memory.told.forget(&key);
         return Ok(Wake::OnChange);
     };
     let set = match object.get() {
@@ -30,6 +31,7 @@ pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<W
             return Err(Error::Malformed(invalid.error.clone()));
         }
     };
+    memory.told.tell(context, &key, set);
     let selector = PodSelector::of(set);
     let strays = memory.strays.find(&context.client, set, &selector).await;
     let strays = strays.map_err(|error| Error::call("pods to adopt cannot be looked for", error))?;

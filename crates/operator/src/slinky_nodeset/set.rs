@@ -8,6 +8,7 @@ use engine::apply::DesiredObject;
 use engine::cache::Cache;
 use engine::finalizer;
 use engine::view::{Guarded, PodView, RevisionView};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
@@ -15,7 +16,7 @@ use nodeset::{Api, Content, Deletion, Set, UnixTime};
 use serde_json::Value;
 
 use super::selector::PodSelector;
-use super::{claim, keys, pod, revision, spec, status};
+use super::{claim, end, keys, pod, revision, spec, status};
 use crate::caches::Caches;
 use crate::slurmcluster::pod_trouble;
 use crate::worker_pods::is_forced;
@@ -122,7 +123,10 @@ impl WorkerSet for SlinkySet<'_> {
             protect: wanted.care.workload_disruption_protection,
             has_finalizer: finalizer::has(meta, keys::FINALIZER),
             deletion: asked.map(|asked| Deletion { asked }),
-            drain_on_delete: spec::drain_on_delete(&wanted.care),
+            drain_on_delete: spec::drain_on_delete(
+                &wanted.care,
+                end::without_slurm(self.object, Timestamp::now()),
+            ),
             forced: self.forced,
             // The same.
             namespace_ends: false,
@@ -217,6 +221,10 @@ impl WorkerSet for SlinkySet<'_> {
     fn status(&self, outcome: &Outcome<'_>) -> NodeSetStatus {
         let troubled = || outcome.pods.iter().filter(|pod| !pod.is_ready()).find_map(|pod| pod_trouble(pod));
         let trouble = outcome.failed.map(str::to_owned).or_else(|| troubled().map(|trouble| trouble.message));
-        status::fold(self.object, &self.selector, &outcome.plan.status, trouble.as_deref(), outcome.now)
+        let (plan, now) = (outcome.plan, outcome.now);
+        let mut status = status::fold(self.object, &self.selector, &plan.status, trouble.as_deref(), now);
+        let waits = matches!(self.connection, Connection::NoCluster) && !plan.waits.is_empty();
+        end::show(&mut status, self.object, waits, now);
+        status
     }
 }

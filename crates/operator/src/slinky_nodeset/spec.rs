@@ -78,16 +78,16 @@ pub fn retention(spec: &NodeSetSpec) -> Retention {
     }
 }
 
-/// How the set ends. Its pods have no agent of ours, so the user's deadline also ends the wait for a Cluster that is gone. A
-/// deadline that cannot be read is none: nobody's jobs end for a typing error.
-pub fn drain_on_delete(care: &JobCare) -> DrainOnDelete {
+/// How the set ends. Its pods have no agent of ours, so the user's deadline also ends the wait for a Cluster that is gone, or else
+/// this time does. A deadline that cannot be read is none: nobody's jobs end for a typing error.
+pub fn drain_on_delete(care: &JobCare, without_slurm: Duration) -> DrainOnDelete {
     let asked = care.drain_on_delete.clone().unwrap_or_default();
     let deadline = asked.deadline.as_deref().and_then(|text| render::check::duration::go(text).ok());
     DrainOnDelete {
         enabled: asked.enabled,
         deadline,
         force: asked.on_deadline == OnDeadline::Force,
-        without_slurm: deadline,
+        without_slurm: Some(deadline.unwrap_or(without_slurm)),
     }
 }
 
@@ -117,7 +117,9 @@ mod tests {
         assert_eq!((strategy(spec), max_unavailable(spec)), (Strategy::RollingUpdate, Amount::Count(1)));
         assert_eq!((partition(spec), history_limit(spec), min_ready(spec)), (0, 0, Duration::ZERO));
         assert_eq!(retention(spec), Retention::default());
-        assert_eq!(drain_on_delete(&spec.care), DrainOnDelete::default());
+        let day = Duration::from_secs(24 * 3600);
+        let drain = DrainOnDelete { without_slurm: Some(day), ..DrainOnDelete::default() };
+        assert_eq!(drain_on_delete(&spec.care, day), drain);
         assert_eq!((collisions(&set), cluster(&set)), (0, engine::Key::new("ns", "slurm")));
     }
 
@@ -140,13 +142,15 @@ mod tests {
 
     #[test]
     fn what_the_user_says_about_the_end_of_the_set_is_kept() {
-        let drain = |asked: Value| drain_on_delete(&set(json!({ "drainOnDelete": asked })).spec.care);
+        let day = Duration::from_secs(24 * 3600);
+        let drain = |asked: Value| drain_on_delete(&set(json!({ "drainOnDelete": asked })).spec.care, day);
         let hour = Some(Duration::from_secs(3600));
         let forced = DrainOnDelete { enabled: true, deadline: hour, force: true, without_slurm: hour };
         assert_eq!(drain(json!({ "deadline": "1h", "onDeadline": "force" })), forced);
         assert_eq!(drain(json!({ "deadline": "1h" })), DrainOnDelete { force: false, ..forced });
         assert!(!drain(json!({ "enabled": false })).enabled);
-        assert_eq!(drain(json!({ "deadline": "soon" })).deadline, None);
+        let unread = drain(json!({ "deadline": "soon" }));
+        assert_eq!((unread.deadline, unread.without_slurm), (None, Some(day)));
     }
 
     #[test]

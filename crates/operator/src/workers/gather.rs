@@ -115,7 +115,7 @@ impl Seen {
         let mut pods = pods(caches, set, &wanted, memory);
         let slurm = SeenSlurm::of(set.connection());
         let ends = wanted.deletion.is_some();
-        let claims = claims(caches, &wanted, &pods);
+        let claims = claims(caches, &wanted, &pods, slurm.snapshot());
         let namespace = caches.namespaces.get(&Key::cluster_scoped(wanted.namespace));
         if ends && matches!(slurm, SeenSlurm::NoCluster) {
             ask_agents(set, &mut pods).await;
@@ -250,13 +250,21 @@ async fn ask_agents<S: WorkerSet>(set: &S, pods: &mut [SeenPod]) {
 }
 
 /// The claims of all pods that are there or may be made.
-fn claims(caches: &Caches, wanted: &Set<'_>, pods: &[SeenPod]) -> Vec<Arc<ClaimView>> {
+fn claims(
+    caches: &Caches,
+    wanted: &Set<'_>,
+    pods: &[SeenPod],
+    slurm: Option<&Arc<Snapshot>>,
+) -> Vec<Arc<ClaimView>> {
     if wanted.claim_templates.is_empty() {
         return Vec::new();
     }
     let most = u32::try_from(pods.len()).unwrap_or(u32::MAX);
     let mut ordinals: BTreeSet<u32> = (0..wanted.replicas.saturating_add(most)).collect();
     ordinals.extend(pods.iter().filter_map(|pod| wanted.ordinal_of(facts::name(&*pod.view))));
+    // A new pod may take over the name of a node whose pod is gone.
+    let nodes = slurm.into_iter().flat_map(|snapshot| snapshot.nodes());
+    ordinals.extend(nodes.filter_map(|node| wanted.ordinal_of_node(&node.name)));
     let names = wanted
         .claim_templates
         .iter()

@@ -30,6 +30,7 @@ mod watch;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::apply::DesiredObject;
 use engine::cache::Cache;
@@ -50,6 +51,10 @@ pub use sync::Workers;
 pub use watch::{watch_namespaces, watch_nodes};
 
 use crate::slurm_links::Link;
+
+/// When the cluster of a deleted set is gone, and no agent in a pod answers, the pod goes after this time, unless the user set a
+/// deadline: nothing hangs for ever.
+pub const WITHOUT_SLURM: Duration = Duration::from_secs(24 * 3600);
 
 /// How Slurm can be asked.
 #[derive(Clone, Debug)]

@@ -186,6 +186,52 @@ fn what_an_admin_wrote_about_a_node_that_is_down_is_kept_in_the_reason_of_our_dr
 }
 
 #[test]
+fn what_an_admin_wrote_about_a_node_that_is_down_comes_back_with_the_end_of_our_drain() {
+    for (answers, reason) in [(false, ADMIN), (true, "the pod works again")] {
+        let mut world = World::at_rest(Api::Nebius, 1);
+        let drained =
+            format!("slurm-operator: Pod (ns/w-0) is pending termination for scale-in (before: {ADMIN})");
+        world.drained(0, &drained);
+        if !answers {
+            world.node_mut(0).answers = None;
+        }
+        let plan = world.plan();
+        let undrain = plan.actions.iter().find_map(|action| match action {
+            Action::Undrain { reason, .. } => Some(&**reason),
+            _ => None,
+        });
+        assert_eq!(undrain, Some(reason), "{}", world.brief());
+    }
+}
+
+#[test]
+fn an_admins_drain_outlives_an_update_also_where_lower_ordinals_are_free() {
+    for stop_script in [false, true] {
+        let mut world = World::at_rest(Api::Slinky, 3);
+        world.stop_script = stop_script;
+        world.job(2, Work::Running);
+        world.replicas = 1;
+        world.settle();
+        assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["w-2"], "the busy one stayed");
+        world.drained(2, ADMIN);
+        world.settle();
+        let before = world.pods["w-2"].uid.clone();
+        world.content = 2;
+        world.settle();
+        assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["w-2"]);
+        assert_ne!(world.pods["w-2"].uid, before, "it was replaced");
+        assert!(world.nodes["w-2"].drain, "{}", world.brief());
+        // Others get the lowest name, and a worker that leaves takes its record with it, as ever.
+        world.replicas = 2;
+        world.settle();
+        assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["w-0", "w-2"]);
+        world.replicas = 0;
+        world.settle();
+        assert!(world.nodes.is_empty(), "{}", world.brief());
+    }
+}
+
+#[test]
 fn case_32_an_own_reason_is_kept_unless_the_pod_is_to_leave() {
     let mut world = World::at_rest(Api::Nebius, 1);
     world.cordoned = [true; 3];

@@ -16,16 +16,47 @@ fn order(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn case_16_unassigned_then_pending_then_unknown_then_not_ready_then_cordoned_then_the_highest() {
-    let mut world = World::at_rest(Api::Slinky, 7);
-    let pending = world.pod_mut(1);
-    (pending.kube, pending.phase, pending.started, pending.ready) = (None, PodPhase::Pending, None, None);
-    let assigned = world.pod_mut(0);
-    (assigned.phase, assigned.started, assigned.ready) = (PodPhase::Pending, None, None);
+fn case_16_twelve_pods_leave_by_rank_whatever_the_order_in_which_they_are_listed() {
+    let mut world = World::at_rest(Api::Slinky, 12);
+    let now = world.now;
+    let unscheduled = world.pod_mut(1);
+    (unscheduled.kube, unscheduled.phase) = (None, PodPhase::Pending);
+    (unscheduled.started, unscheduled.ready) = (None, None);
+    let pending = world.pod_mut(0);
+    (pending.phase, pending.started, pending.ready) = (PodPhase::Pending, None, None);
     world.pod_mut(2).phase = PodPhase::Unknown;
     world.pod_mut(3).ready = None;
     world.pod_mut(4).cordon = Cordon::User;
-    assert_eq!(order(&mut world), ["w-1", "w-0", "w-2", "w-3", "w-4", "w-6", "w-5"]);
+    // Of the rest the highest leaves first; how long they have been ready never decides.
+    world.pod_mut(9).ready = Some(0);
+    world.pod_mut(8).ready = Some(now);
+    world.pod_mut(7).ready = Some(now - 1000);
+    world.pod_mut(6).created = 1;
+    (world.pod_mut(10).cost, world.pod_mut(11).cost) = (1, 10);
+    let leave = ["w-1", "w-0", "w-2", "w-3", "w-4", "w-9", "w-8", "w-7", "w-6", "w-5", "w-10", "w-11"];
+    assert_eq!(order(&mut world), leave);
+    world.look();
+    for shuffle in 0..20 {
+        let mut facts = world.facts();
+        facts.pods.sort_by_key(|pod| {
+            pod.name.bytes().fold(shuffle, |sum: u32, byte| {
+                sum.wrapping_mul(31).wrapping_add(u32::from(byte)).rotate_left(7)
+            })
+        });
+        assert_eq!(plan(&facts).deleted(), leave, "{shuffle}");
+    }
+}
+
+#[test]
+fn case_20_the_time_of_being_ready_never_decides_because_ordinals_differ() {
+    // In the original a time that nobody wrote down sorts as the most recent, among pods of one ordinal. A set of ours has no
+    // two such pods, so both ends of the comparison are tried from both sides: the highest ordinal leaves.
+    for (low, high) in [(0, 1000), (1000, 0), (0, 0), (1000, 2000), (2000, 1000)] {
+        let mut world = World::at_rest(Api::Slinky, 2);
+        (world.pod_mut(0).ready, world.pod_mut(1).ready) = (Some(low), Some(high));
+        world.replicas = 1;
+        assert_eq!(world.plan().drains(), ["w-1"], "{low} {high}");
+    }
 }
 
 #[test]

@@ -61,6 +61,26 @@ fn of_many_idle_pods_that_leave_only_some_are_marked_and_busy_ones_always() {
 }
 
 #[test]
+fn records_of_many_nodes_that_leave_at_once_go_too() {
+    for api in [Api::Nebius, Api::Slinky] {
+        let mut world = World::at_rest(api, 12);
+        world.replicas = 1;
+        assert!(world.plan().drain_reason().contains("Pods of NodeSet (ns/w) are"));
+        world.settle();
+        assert_eq!(world.nodes.keys().collect::<Vec<_>>(), ["w-0"], "{api:?}");
+    }
+}
+
+#[test]
+fn the_record_that_another_set_drained_with_many_is_left_alone() {
+    let mut world = World::at_rest(Api::Nebius, 1);
+    let reason = "slurm-operator: Pods of NodeSet (ns/v) are pending termination for scale-in".into();
+    let others = crate::tests::world::SimNode { drain: true, reason, ..Default::default() };
+    world.nodes.insert("w-7".into(), others);
+    assert_eq!(world.plan().actions, []);
+}
+
+#[test]
 fn case_04_a_condemned_pod_that_slurm_does_not_know_goes_once_it_cannot_register_any_more() {
     let mut world = World::at_rest(Api::Slinky, 2);
     world.nodes.remove("w-1");

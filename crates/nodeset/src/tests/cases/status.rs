@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::tests::world::{GRACE, Mode, Work, World};
 use crate::*;
@@ -46,6 +47,52 @@ fn case_58_only_nodes_of_the_set_are_counted() {
     assert_eq!(slurm, SlurmCounts { idle: 2, allocated: 1, down: 1, drain: 1, registered: 4 });
     world.mode = Mode::Silent;
     assert_eq!(world.plan().status.slurm, None, "what was written last stays");
+}
+
+/// The counts when nodes of the set have these states, beside many of others.
+fn counts(states: &[&str]) -> SlurmCounts {
+    let mut world = World::at_rest(Api::Slinky, states.len() as u32);
+    world.look();
+    let mut facts = world.facts();
+    let Slurm::Answer(answer) = facts.slurm else { panic!("Slurm answers") };
+    let node = |name: String, words: &str| {
+        let state = slurm::NodeState::from_words(words.split('+'));
+        Arc::new(slurm::Node { name: name.into(), state, ..slurm::Node::default() })
+    };
+    let ours = states.iter().enumerate().map(|(ordinal, words)| node(format!("w-{ordinal}"), words));
+    let others = ["other-0", "w-0-0", "w", "ww-0"].map(|name| node(name.into(), "IDLE+DRAIN"));
+    let nodes: Vec<_> = ours.chain(others).collect();
+    facts.slurm = Slurm::Answer(Answer { nodes: &nodes, ..answer });
+    plan(&facts).status.slurm.unwrap()
+}
+
+#[test]
+fn case_58_each_base_state_and_each_flag_is_counted_by_itself() {
+    let of = |idle, allocated, down, drain| SlurmCounts { idle, allocated, down, drain, registered: 1 };
+    let bases = [
+        ("ALLOCATED", of(0, 1, 0, 0)),
+        ("DOWN", of(0, 0, 1, 0)),
+        ("ERROR", of(0, 0, 0, 0)),
+        ("FUTURE", of(0, 0, 0, 0)),
+        ("IDLE", of(1, 0, 0, 0)),
+        ("MIXED", of(0, 1, 0, 0)),
+        ("UNKNOWN", of(0, 0, 0, 0)),
+    ];
+    let flags =
+        ["COMPLETING", "FAIL", "INVALID", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "UNDRAIN", "DRAIN"];
+    for (base, wanted) in bases {
+        assert_eq!(counts(&[base]), wanted, "{base}");
+        for flag in flags {
+            let wanted = SlurmCounts { drain: u32::from(flag == "DRAIN"), ..wanted };
+            assert_eq!(counts(&[&*format!("{base}+{flag}")]), wanted, "{base}+{flag}");
+        }
+        let all = format!("{base}+{}", flags.join("+"));
+        assert_eq!(counts(&[&*all]), SlurmCounts { drain: 1, ..wanted }, "{all}");
+    }
+    let mixed =
+        ["ALLOCATED", "DOWN+DRAIN", "ERROR", "FUTURE", "IDLE+DRAIN", "MIXED+COMPLETING", "UNKNOWN+FAIL"];
+    let wanted = SlurmCounts { idle: 1, allocated: 2, down: 1, drain: 2, registered: 7 };
+    assert_eq!(counts(&mixed), wanted);
 }
 
 #[test]

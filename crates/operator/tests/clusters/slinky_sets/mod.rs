@@ -5,6 +5,7 @@ mod bad_input;
 mod basics;
 mod claims;
 mod cordon;
+mod end;
 mod kubelet;
 mod sweep;
 mod take_over;
