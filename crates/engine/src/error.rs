@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use crate::client::CallError;
+
 /// What to do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -59,6 +61,18 @@ pub const fn status_of(error: &kube::Error) -> Option<u16> {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
     }
+}
+
+/// Whether the call was not sent because its time was over.
+pub fn is_too_late(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if matches!(error.downcast_ref(), Some(CallError::TooLate { .. })) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// How long the API server asks us to wait before we try again, if it does.

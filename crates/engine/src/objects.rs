@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Instant;
 
+use http::Request;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope, PartialObjectMeta};
@@ -12,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::client::SendBefore;
 use crate::key::Key;
 
 /// The object as it is now; none if it is not there.
@@ -61,6 +64,24 @@ pub async fn delete<K>(client: &Client, seen: &K) -> Result<Option<String>, kube
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
+    deleted::<K>(client, delete_request(seen)?).await
+}
+
+/// The same for what may be deleted only now: it is tried once, and not at all after this time, which is the error
+/// [`is_too_late`](crate::error::is_too_late).
+pub async fn delete_before<K>(client: &Client, seen: &K, time: Instant) -> Result<Option<String>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let mut request = delete_request(seen)?;
+    request.extensions_mut().insert(SendBefore(time));
+    deleted::<K>(client, request).await
+}
+
+fn delete_request<K>(seen: &K) -> Result<Request<Vec<u8>>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
     let meta = seen.meta();
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -70,8 +91,15 @@ where
         ..DeleteParams::default()
     };
     let key = Key::of(seen);
-    let api = Api::<K>::namespaced(client.clone(), &key.namespace);
-    match api.delete(&key.name, &params).await {
+    let request = kube::core::Request::new(K::url_path(&(), Some(&key.namespace)));
+    request.delete(&key.name, &params).map_err(kube::Error::BuildRequest)
+}
+
+async fn deleted<K>(client: &Client, request: Request<Vec<u8>>) -> Result<Option<String>, kube::Error>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    match client.request_status::<K>(request).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
         Ok(left) => Ok(left.left().filter(stays).and_then(|object| object.meta().resource_version.clone())),
@@ -94,6 +122,24 @@ where
 {
     let api = Api::<PartialObjectMeta<K>>::namespaced(client.clone(), &key.namespace);
     version(api.patch(&key.name, &PatchParams::default(), &Patch::Strategic(patch)).await)
+}
+
+/// The same for what may be changed only now: it is tried once, and not at all after this time, which is the error
+/// [`is_too_late`](crate::error::is_too_late).
+pub async fn patch_before<K>(
+    client: &Client,
+    key: &Key,
+    patch: &Value,
+    time: Instant,
+) -> Result<Option<String>, kube::Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug,
+{
+    let request = kube::core::Request::new(K::url_path(&(), Some(&key.namespace)));
+    let request = request.patch(&key.name, &PatchParams::default(), &Patch::Strategic(patch));
+    let mut request = request.map_err(kube::Error::BuildRequest)?;
+    request.extensions_mut().insert(SendBefore(time));
+    version(client.request::<PartialObjectMeta<K>>(request).await)
 }
 
 /// The same for the status of an object. Labels and annotations are taken too.

@@ -40,10 +40,6 @@ mod planting {
         TrustsAnyList,
         /// Law 3: a list of jobs that did not come is an empty one.
         NoJobListIsNoJobs,
-        /// Law 4: NodeName lines follow the number of replicas.
-        LinesFromReplicas,
-        /// Law 4: NodeName lines are of the newest revision, whatever the pods run.
-        LinesOfTheNewest,
         /// Law 5: deleting the set deletes busy pods.
         DeletionKills,
         /// Law 5: the deadline kills, although the user wants to wait.
@@ -86,8 +82,6 @@ mod planting {
             Self::OldIsFresh,
             Self::TrustsAnyList,
             Self::NoJobListIsNoJobs,
-            Self::LinesFromReplicas,
-            Self::LinesOfTheNewest,
             Self::DeletionKills,
             Self::DeadlineAlwaysKills,
             Self::GuardsAllocatedOnly,

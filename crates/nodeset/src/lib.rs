@@ -9,8 +9,7 @@
 //! ```
 //!
 //! **To write a front end**, read [`Facts`] (what must be told, and how fresh it must be), [`Plan`] (how actions are carried
-//! out) and [`Proof`] (what must be looked at once more just before a pod is deleted). [`node_lines`] says which NodeName lines
-//! slurm.conf must have.
+//! out) and [`Proof`] (what must be looked at once more just before a pod is deleted).
 //!
 //! **What the planner does**
 //!
@@ -30,7 +29,6 @@ mod comment;
 mod delete;
 mod drain;
 mod facts;
-mod lines;
 mod marks;
 mod names;
 mod plan;
@@ -54,7 +52,6 @@ pub use facts::{
     Agent, Amount, Answer, Api, Claim, ClaimRef, Cordon, Deletion, DrainOnDelete, Facts, Identity, Jobs,
     KubeNode, Marks, Owner, Phase as PodPhase, Pod, RefTarget, Retention, Selector, Set, Slurm, Strategy,
 };
-pub use lines::{NodeLine, node_lines};
 pub use marks::CONDITION_PREFIX;
 pub use plan::{Action, Cause, ClaimOwner, LastLook, MarkChanges, Plan, PodRef, Problem, Proof, Wait};
 pub use planner::plan;

@@ -8,6 +8,7 @@ pub mod controllers;
 pub mod error;
 pub mod nodeset;
 mod owner;
+mod planted;
 mod references;
 mod run;
 mod secrets;

@@ -31,6 +31,15 @@ pub fn annotation<'a>(object: &'a impl Resource, name: &str) -> Option<&'a str> 
     object.meta().annotations.as_ref()?.get(name).map(String::as_str)
 }
 
+/// The name of the NodeSet whose worker a pod is: as its label tells, or its owner where somebody took the label away.
+pub fn set_of_pod(pod: &impl Resource) -> Option<&str> {
+    let kind = NodeSet::kind(&());
+    let owners = pod.meta().owner_references.iter().flatten();
+    let mut sets =
+        owners.filter(|owner| owner.kind == kind && owner.api_version.starts_with(api::nebius::GROUP));
+    label(pod, labels::NODE_SET).or_else(|| sets.next().map(|owner| &*owner.name))
+}
+
 /// Which cluster a NodeSet belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parent {

@@ -19,7 +19,7 @@ use kube::client::ClientBuilder;
 
 pub use call::{Call, Verb};
 pub use metrics::CallMetrics;
-pub use retry::RetryPolicy;
+pub use retry::{RetryPolicy, SendBefore};
 pub use service::{Answer, AnswerBody, BoxError, CallError, Interceptor, Next, answer};
 pub use silence::Watches;
 

@@ -1,6 +1,6 @@
 //! Which calls may be sent again, when, and how often.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body::Body as _;
@@ -41,11 +41,24 @@ impl RetryPolicy {
     }
 }
 
+/// In the extensions of a request: what it is based on holds only for a moment. It is sent once, and not at all after this time.
+#[derive(Clone, Copy, Debug)]
+pub struct SendBefore(pub Instant);
+
+/// The moment after which the request must not be sent any more; none if it may wait.
+pub fn send_before(request: &Request<Body>) -> Option<Instant> {
+    request.extensions().get().map(|SendBefore(time)| *time)
+}
+
 /// Whether sending this a second time, after the first may have been carried out, does no harm.
 ///
 /// A POST could make two objects, and a replace or JSON patch that did its work would look like a conflict. A delete is
-/// safe only if it names the uid: otherwise it could hit the successor of the object that was meant.
+/// safe only if it names the uid: otherwise it could hit the successor of the object that was meant. And what holds only for a
+/// moment may be wrong by then.
 pub fn may_repeat(call: &Call, request: &Request<Body>) -> bool {
+    if send_before(request).is_some() {
+        return false;
+    }
     match call.verb {
         Verb::Get | Verb::List | Verb::Apply => true,
         Verb::Delete => names_uid(request.body()),
@@ -129,6 +142,19 @@ mod tests {
         assert!(!request("PUT", pod, json, "{}"));
         assert!(!request("PATCH", pod, "application/merge-patch+json", "{}"));
         assert!(!request("GET", "/api/v1/pods?watch=true", json, ""));
+    }
+
+    #[test]
+    fn what_holds_for_a_moment_is_not_repeated() {
+        let body = br#"{"preconditions":{"uid":"u"}}"#.to_vec();
+        let request = |extension: Option<SendBefore>| {
+            let mut request =
+                Request::delete("/api/v1/namespaces/a/pods/p").body(Body::from(body.clone())).unwrap();
+            extension.map(|extension| request.extensions_mut().insert(extension));
+            may_repeat(&Call::of(&request), &request)
+        };
+        assert!(request(None));
+        assert!(!request(Some(SendBefore(Instant::now() + Duration::from_secs(60)))));
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub enum CallError {
         /// How long we waited.
         after: Duration,
     },
+    /// It had to wait for other calls until what it is based on did not hold any more.
+    #[error("{call}: not sent, because it had to wait for too long")]
+    TooLate {
+        /// What was to be done.
+        call: String,
+    },
     /// This process is not the leader (any more).
     #[error("{call}: not sent or broken off, because this process does not hold the lease")]
     NotLeader {
@@ -207,6 +213,9 @@ impl EngineService {
     /// One try with a permit and within the time limit, up to the last byte of the answer.
     async fn bounded(&self, call: &Call, request: Request<Body>) -> Answer {
         let _permit = self.limit.acquire(Priority::of(call)).await;
+        if retry::send_before(&request).is_some_and(|time| time <= Instant::now()) {
+            return Err(CallError::TooLate { call: call.to_string() }.into());
+        }
         let limit = if call.verb == Verb::List { self.options.list_timeout } else { self.options.timeout };
         match tokio::time::timeout(limit, self.attempt_whole(call, request)).await {
             Ok(result) => result,

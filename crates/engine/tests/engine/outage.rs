@@ -60,6 +60,48 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_holds_for_a_moment_is_tried_once_and_never_late() -> Result<()> {
+    let maps = Api::<ConfigMap>::default_namespaced(failing(0, None).await?.1);
+    let made = maps.create(&PostParams::default(), &config_map("only-now")).await?;
+    let in_a_second = || Instant::now() + Duration::from_secs(1);
+
+    let (unavailable, client) = failing(1, Some(StatusCode::SERVICE_UNAVAILABLE)).await?;
+    assert!(engine::objects::delete_before(&client, &made, in_a_second()).await.is_err());
+    assert_eq!(unavailable.calls.load(Ordering::SeqCst), 1, "it is not repeated");
+    let (silent, client) = failing(1, None).await?;
+    assert!(engine::objects::delete_before(&client, &made, in_a_second()).await.is_err());
+    assert_eq!(silent.calls.load(Ordering::SeqCst), 1, "nor is one that was not answered");
+
+    // Others are before it, and take their time.
+    let busy = Arc::new(Failing { first: 1, status: None, calls: AtomicUsize::new(0) });
+    let options = client::Options {
+        interceptor: Some(Arc::<Failing>::clone(&busy)),
+        timeout: Duration::from_secs(2),
+        max_in_flight: 1,
+        ..client::Options::default()
+    };
+    let client = client::connect(config().await?, options)?;
+    let before = Api::<ConfigMap>::default_namespaced(client.clone());
+    let before = tokio::spawn(async move { before.create(&PostParams::default(), &config_map("x")).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let late = engine::objects::delete_before(&client, &made, in_a_second()).await;
+    let late = late.err().context("it was sent")?;
+    assert!(engine::error::is_too_late(&late), "{late}");
+    let patch = serde_json::json!({ "data": { "a": "b" } });
+    let key = engine::Key::of(&made);
+    let late = engine::objects::patch_before::<ConfigMap>(&client, &key, &patch, Instant::now()).await;
+    assert!(late.is_err_and(|error| engine::error::is_too_late(&error)));
+    assert!(before.await?.is_err());
+    assert_eq!(busy.calls.load(Ordering::SeqCst), 1);
+    let still = maps.get("only-now").await?;
+    assert_eq!(still.metadata.resource_version, made.metadata.resource_version);
+
+    engine::objects::delete_before(&client, &made, in_a_second()).await?;
+    assert!(maps.get_opt("only-now").await?.is_none());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn reads_and_applies_are_repeated_and_creates_are_not() -> Result<()> {
     let (failing_reads, client) = failing(2, Some(StatusCode::SERVICE_UNAVAILABLE)).await?;
     Api::<ConfigMap>::default_namespaced(client).list(&Default::default()).await?;

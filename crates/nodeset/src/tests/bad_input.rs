@@ -286,23 +286,6 @@ fn nothing_is_made_in_a_namespace_that_ends() {
 }
 
 #[test]
-fn lines_of_slurm_conf_follow_the_pods_and_not_the_replicas() {
-    let mut world = World::at_rest(Api::Nebius, 2);
-    let old = world.pods["w-1"].revision.clone();
-    (world.replicas, world.content) = (0, 2);
-    world.pod_mut(1).terminating = Some(9);
-    world.look();
-    let lines = node_lines(&world.facts());
-    let seen: Vec<_> =
-        lines.iter().map(|line| (&*line.node, line.revision.as_deref(), line.coming)).collect();
-    assert_eq!(seen, [("w-0", Some(&*old), false), ("w-1", Some(&*old), false)]);
-    world.replicas = 3;
-    let lines = node_lines(&world.facts());
-    assert_eq!((lines.len(), lines[2].coming), (3, true));
-    assert_ne!(lines[2].revision.as_deref(), Some(&*old), "the new pod is of the new revision");
-}
-
-#[test]
 fn the_record_of_a_node_that_somebody_else_made_is_left_alone() {
     let mut world = World::at_rest(Api::Nebius, 1);
     let foreign = crate::tests::world::SimNode { drain: true, reason: "mine".into(), ..Default::default() };

@@ -1,6 +1,7 @@
 //! How the world goes on: by itself, by users and admins, and by accidents.
 
 use super::dice::Dice;
+use super::lines::node_lines;
 use super::world::*;
 use crate::*;
 
@@ -381,7 +382,7 @@ impl World {
         }
     }
 
-    /// slurm.conf has the lines that the planner names. Slurm fails the jobs of a node that has none, or another one.
+    /// slurm.conf has the lines of the pods. Slurm fails the jobs of a node that has none, or another one.
     fn apply_conf(&mut self) -> Result<(), String> {
         if self.dynamic {
             return Ok(());

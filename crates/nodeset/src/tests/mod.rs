@@ -5,6 +5,7 @@ mod cases;
 mod chaos;
 mod dice;
 mod execute;
+mod lines;
 mod oracle;
 mod properties;
 mod scene;

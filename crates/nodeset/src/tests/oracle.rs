@@ -262,16 +262,3 @@ fn check_budget(facts: &Facts<'_>, plan: &Plan) -> Result<(), String> {
     };
     if away > allowed { Err(format!("{away} are away, and {allowed} may be")) } else { Ok(()) }
 }
-
-/// Law 4.
-pub(crate) fn check_lines(facts: &Facts<'_>) -> Result<(), String> {
-    let lines = node_lines(facts);
-    for pod in &facts.pods {
-        let line = lines.iter().find(|line| line.node == pod.slurm_node);
-        let Some(line) = line else { return Err(format!("law 4: {} has no line", pod.name)) };
-        if line.revision.is_some() && line.revision.as_deref() != pod.revision {
-            return Err(format!("law 4: the line of {} is of another revision", pod.name));
-        }
-    }
-    Ok(())
-}

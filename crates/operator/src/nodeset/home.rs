@@ -5,12 +5,15 @@ use std::sync::Arc;
 use api::nebius::{NodeSet, SlurmCluster};
 use engine::Key;
 use engine::view::Guarded;
+use jiff::Timestamp;
+use kube::Resource as _;
 use render::{GeneratedSecret, ValidatedCluster, validate};
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::owner::{Parent, cluster, parent_of};
 use crate::slurmcluster::{ForWorkers, for_workers};
+use crate::worker_pods::is_forced;
 use crate::workers::Connection;
 
 /// The cluster of a set, or what is in the way.
@@ -25,7 +28,18 @@ pub enum Home {
         reason: &'static str,
         /// What is in the way, and what to do.
         message: String,
+        /// The cluster is being deleted all the same.
+        end: Option<End>,
     },
+}
+
+/// How a cluster is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Since when.
+    pub asked: Timestamp,
+    /// The user gave up the care for running jobs.
+    pub forced: bool,
 }
 
 /// A cluster that can be used.
@@ -53,6 +67,7 @@ impl Home {
                     message: format!(
                         "spec.clusterName: {count} SlurmClusters are in this namespace; name the one that the workers join"
                     ),
+                    end: None,
                 };
             }
             Parent::Disagreement { spec, annotation } => {
@@ -63,6 +78,7 @@ impl Home {
                          write the same name to both",
                         render::labels::PARENTAL_CLUSTER
                     ),
+                    end: None,
                 };
             }
         };
@@ -73,9 +89,12 @@ impl Home {
     }
 
     fn found(context: &Context, key: &Key, found: &Arc<Guarded<SlurmCluster>>) -> Self {
+        let asked = found.meta().deletion_timestamp.as_ref().map(|time| time.0);
+        let end = asked.map(|asked| End { asked, forced: is_forced(&**found) });
         let unclear = |problem: String| Self::Unclear {
             reason: super::MISSING,
             message: format!("waiting for SlurmCluster {}: {problem}", key.name),
+            end,
         };
         let found = match found.get() {
             Ok(found) => found,
@@ -98,6 +117,15 @@ impl Home {
         match self {
             Self::Here(here) => Some(here),
             Self::None(_) | Self::Unclear { .. } => None,
+        }
+    }
+
+    /// How the cluster is being deleted, if it is: its workers then leave, also where it cannot be used otherwise.
+    pub fn end(&self) -> Option<End> {
+        match self {
+            Self::Here(here) => here.about.deleted.map(|asked| End { asked, forced: here.about.forced }),
+            Self::Unclear { end, .. } => *end,
+            Self::None(_) => None,
         }
     }
 

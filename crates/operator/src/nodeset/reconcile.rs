@@ -3,6 +3,8 @@
 use api::nebius::NodeSet;
 use engine::apply::Kind;
 use engine::controller::Wake;
+use engine::error::status_of;
+use engine::events::EventType;
 use engine::{Key, malformed};
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
@@ -15,10 +17,13 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::workers::Workers;
 
+/// Reason of the event about a cluster that is missing or of no use, as Slinky's users know it.
+const CLUSTER_REFUSED: &str = "ControllerRefFailed";
+
 /// Brings a set one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, workers: &Workers, key: Key) -> Result<Wake, Error> {
     let Some(object) = context.caches.node_sets.get(&key) else {
-        workers.forget(&key);
+        workers.forget::<NodeSet>(&key, &context.caches.pods).await?;
         return Ok(Wake::OnChange);
     };
     let set = match object.get() {
@@ -35,15 +40,17 @@ pub async fn reconcile(context: &Context, workers: &Workers, key: Key) -> Result
     let deleted = set.meta().deletion_timestamp.is_some();
     if deleted && !engine::finalizer::has(set.meta(), FINALIZER) {
         // Somebody else holds it; its pods are no business of ours any more.
-        workers.forget(&key);
+        workers.forget::<NodeSet>(&key, &context.caches.pods).await?;
         return Ok(Wake::OnChange);
     }
     let home = Home::of(context, set);
+    // Workers leave with their set or their cluster, whatever else is wrong.
+    let ends = deleted || home.end().is_some();
     let waits = match &home {
-        _ if deleted => None,
+        _ if ends => None,
         Home::Here(_) => None,
         Home::None(message) => Some((super::MISSING, message)),
-        Home::Unclear { reason, message } => Some((*reason, message)),
+        Home::Unclear { reason, message, .. } => Some((*reason, message)),
     };
     if let Some((reason, message)) = waits {
         tell(context, set, reason, message).await?;
@@ -51,7 +58,7 @@ pub async fn reconcile(context: &Context, workers: &Workers, key: Key) -> Result
     }
     let connection = home.connection(context).await?;
     let view = NebiusSet::new(&context.caches, set, &home, connection);
-    if view.template.is_none() && !deleted {
+    if view.template.is_none() && !ends {
         // What is there stays as it is.
         let message = "waiting for spec.slurmNodes.worker of the SlurmCluster to be valid";
         tell(context, set, super::MISSING, message).await?;
@@ -70,8 +77,15 @@ async fn tell(context: &Context, set: &NodeSet, reason: &str, message: &str) -> 
     let next = status::waiting(set, &pods, reason, message, Timestamp::now());
     let written =
         engine::status::write(&context.client, crate::MANAGER, set, set.status.as_ref(), &next).await;
-    if let Some(version) = written.map_err(Error::Status)? {
-        context.caches.node_sets.wrote(Key::of(set), &version, &uid);
+    match written {
+        Ok(Some(version)) => {
+            context.caches.node_sets.wrote(Key::of(set), &version, &uid);
+            context.tell(set, EventType::Warning, CLUSTER_REFUSED, message);
+        }
+        Ok(None) => {}
+        // It has just gone.
+        Err(error) if status_of(&error) == Some(404) => {}
+        Err(error) => return Err(Error::Status(error)),
     }
     Ok(())
 }

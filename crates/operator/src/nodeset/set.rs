@@ -21,7 +21,7 @@ use render::check::duration;
 use render::{Component, WorkerTemplate, labels, node_set_objects, worker_template};
 use serde_json::Value;
 
-use super::home::{Here, Home};
+use super::home::{End, Here, Home};
 use super::keys::{FINALIZER, KEYS, POD_INDEX, POD_NAME};
 use super::status;
 use crate::caches::{BY_NODE_SET, Caches};
@@ -43,8 +43,9 @@ pub struct NebiusSet<'a> {
     pub(super) caches: &'a Caches,
     pub(super) object: &'a NodeSet,
     pub(super) here: Option<&'a Here>,
+    cluster_end: Option<End>,
     pub(super) connection: Connection,
-    /// What workers are made from; none if that is not known, while the set is being deleted.
+    /// What workers are made from; none if that is not known, while the set or its cluster is being deleted.
     pub(super) template: Option<WorkerTemplate<'a>>,
     data: Value,
     content: Content,
@@ -61,6 +62,7 @@ impl<'a> NebiusSet<'a> {
             caches,
             object,
             here,
+            cluster_end: home.end(),
             connection,
             content: Content::new(&data),
             data,
@@ -118,14 +120,13 @@ impl<'a> NebiusSet<'a> {
     }
 
     fn is_ending(&self) -> bool {
-        self.object.metadata.deletion_timestamp.is_some()
-            || self.here.is_some_and(|here| here.about.deleted.is_some())
+        self.object.metadata.deletion_timestamp.is_some() || self.cluster_end.is_some()
     }
 
     /// When the set, or its cluster, was asked to go.
     fn deletion(&self) -> Option<Deletion> {
         let own = self.object.metadata.deletion_timestamp.as_ref().map(|time| time.0);
-        let asked = own.or_else(|| self.here.and_then(|here| here.about.deleted))?;
+        let asked = own.or_else(|| self.cluster_end.map(|end| end.asked))?;
         Some(Deletion { asked: UnixTime(u64::try_from(asked.as_second()).unwrap_or_default()) })
     }
 
@@ -231,7 +232,9 @@ impl WorkerSet for NebiusSet<'_> {
             has_finalizer: engine::finalizer::has(self.object.meta(), FINALIZER),
             deletion: self.deletion(),
             drain_on_delete: drain_on_delete(self.object),
-            forced: is_forced(self.object) || self.here.is_some_and(|here| here.about.forced),
+            forced: is_forced(self.object)
+                || self.here.is_some_and(|here| here.about.forced)
+                || self.cluster_end.is_some_and(|end| end.forced),
             namespace_ends: false,
             registration_grace: REGISTRATION + Duration::from_secs(delay.unwrap_or(0)),
             burst: BURST,

@@ -172,6 +172,9 @@ fn unsupported(set: &NodeSet) -> Vec<&'static str> {
     if set.spec.docker.is_some_and(|docker| docker.enabled == Some(true)) {
         fields.push("spec.docker.enabled");
     }
+    if set.spec.node_config.as_ref().is_some_and(|config| config.auto_resume == Some(false)) {
+        fields.push("spec.nodeConfig.autoResume");
+    }
     fields
 }
 
@@ -211,6 +214,21 @@ mod tests {
             (valid.status.as_str(), valid.reason.as_str(), valid.message.as_str()),
             ("False", DISAGREEMENT, "a and b")
         );
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let mut set = set(None);
+        let said = |set: &NodeSet| {
+            let status = waiting(set, &[], MISSING, "waits", at(0));
+            let mut all = status.conditions.unwrap_or_default().into_iter();
+            all.find(|condition| condition.type_ == SUPPORTED).map(|condition| condition.message)
+        };
+        assert_eq!(said(&set), None);
+        set.spec.node_config.get_or_insert_default().auto_resume = Some(false);
+        assert!(said(&set).is_some_and(|message| message.contains("spec.nodeConfig.autoResume")));
+        set.spec.node_config.get_or_insert_default().auto_resume = Some(true);
+        assert_eq!(said(&set), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::error::Error;
 /// Brings a set one step nearer to what its spec says.
 pub async fn reconcile(context: &Context, memory: &Memory, key: Key) -> Result<Wake, Error> {
     let Some(object) = context.caches.slinky_node_sets.get(&key) else {
-        memory.workers.forget(&key);
+        memory.workers.forget::<NodeSet>(&key, &context.caches.slinky_pods).await?;
         memory.strays.forget(&key);
         memory.links.forget(&key);
         memory.told.forget(&key);

@@ -13,13 +13,12 @@ use engine::view::{Guarded, PodView};
 use engine::{Key, condition, finalizer};
 use jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
-use render::labels;
 
 use super::parts::WAITING_FOR_WORKERS;
 use super::reconcile::tell_status;
 use crate::context::Context;
 use crate::error::Error;
-use crate::owner::{label, sets_of};
+use crate::owner::{set_of_pod, sets_of};
 use crate::worker_pods::is_forced;
 
 /// Holds a cluster that is being deleted until its workers are gone.
@@ -40,8 +39,7 @@ pub async fn end(context: &Context, key: &Key, cluster: &Guarded<SlurmCluster>) 
         return Ok(Wake::OnChange);
     }
     let pods = context.caches.pods_of(key);
-    let workers: Vec<&Arc<PodView>> =
-        pods.iter().filter(|pod| label(&***pod, labels::NODE_SET).is_some()).collect();
+    let workers: Vec<&Arc<PodView>> = pods.iter().filter(|pod| set_of_pod(&***pod).is_some()).collect();
     // Who gave up the care need not wait for a kubelet that may never answer.
     let forced = is_forced(cluster) && workers.iter().all(|pod| pod.is_terminating());
     if workers.is_empty() || forced {

@@ -3,26 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::nebius::{Image as NodeSetImage, NodeSet};
+use api::nebius::Image as NodeSetImage;
 use engine::Key;
 use engine::optional_kinds::OptionalKind;
-use engine::view::{JobView, PodView, WorkloadView};
+use engine::view::{JobView, WorkloadView};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt as _;
 use render::validate::{Database, ValidatedCluster};
 use render::{
-    Component, Facts, GeneratedSecret, Material, Names, NodeSetFacts, PopulateFacts, PopulateMark,
-    References, Served, WorkerFacts, generated_secrets, labels,
+    Component, Facts, GeneratedSecret, Material, Names, PopulateFacts, PopulateMark, References, Served,
+    generated_secrets, labels,
 };
-use slurm::{NodeName, Secret};
+use slurm::Secret;
 
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
 use super::order::{self, Image, Images, Presence};
 use super::populate;
+use super::worker_lines;
 use crate::context::Context;
 use crate::error::Error;
-use crate::owner::{annotation, label};
+use crate::owner::annotation;
 use crate::secrets;
 
 /// Collects the facts. `programs` are those of slurmctld's image, as far as they are known; `before` are the nodes that
@@ -38,7 +39,7 @@ pub async fn gather(
 ) -> Result<(Facts, secrets::Names), Error> {
     let mut facts = Facts {
         served: served(context, live),
-        node_sets: node_sets(live),
+        node_sets: worker_lines::of_pods(live.node_sets(), live.workers()),
         references: references(context, &cluster.namespace),
         running: order::running(presence(validated, live)),
         held_images: order::held_images(&images(validated, live)),
@@ -95,7 +96,6 @@ mod container {
     pub(super) const SLURMCTLD: &str = "slurmctld";
     pub(super) const SLURMRESTD: &str = "slurmrestd";
     pub(super) const SSHD: &str = "sshd";
-    pub(super) const SLURMD: &str = "slurmd";
 }
 
 /// Which optional kinds there are. A cluster keeps the kind of database that it has: a CRD that comes later would else leave
@@ -109,47 +109,6 @@ fn served(context: &Context, live: &Live) -> Served {
         app_armor_profile: is_served(OptionalKind::AppArmorProfile),
         monitors: is_served(OptionalKind::PodMonitor) && is_served(OptionalKind::ServiceMonitor),
     }
-}
-
-/// The NodeSets, and their pods as they are. A set that is gone, that cannot be read any more, or that names another cluster now
-/// stays here as long as it has pods in this one: Slurm ends the jobs of nodes that it does not find in its files.
-fn node_sets(live: &Live) -> BTreeMap<String, NodeSetFacts> {
-    let facts = |set: &NodeSet| NodeSetFacts {
-        gpu: set.spec.gpu.is_some_and(|gpu| gpu.enabled),
-        workers: Vec::new(),
-    };
-    let mut sets: BTreeMap<String, NodeSetFacts> =
-        live.node_sets().map(|set| (set.name_any(), facts(set))).collect();
-    let mut pods: Vec<&Arc<PodView>> = live.workers().collect();
-    pods.sort_by_key(|pod| ordinal(&pod.name_any()));
-    for pod in pods {
-        let Some(name) = label(&**pod, labels::NODE_SET) else { continue };
-        let set = sets.entry(name.to_owned()).or_default();
-        set.gpu |= annotation(&**pod, labels::GPUS) == Some("true");
-        set.workers.extend(worker(pod));
-    }
-    sets
-}
-
-/// The number at the end of a worker's name.
-pub(super) fn ordinal(pod: &str) -> Option<u32> {
-    pod.rsplit_once('-')?.1.parse().ok()
-}
-
-/// A worker that Slurm can know; a pod whose name Slurm would not take cannot be one.
-fn worker(pod: &PodView) -> Option<WorkerFacts> {
-    let line = annotation(pod, labels::NODE_LINE)
-        .and_then(|text| slurm::conf::user_pairs(labels::NODE_LINE, text, &[]).ok());
-    let gres = annotation(pod, labels::GRES_LINES).unwrap_or_default();
-    let slurmd = pod.status.container_statuses.iter().find(|status| &*status.name == container::SLURMD);
-    let name = pod.spec.hostname.as_deref().map_or_else(|| pod.name_any(), String::from);
-    Some(WorkerFacts {
-        node: NodeName::new(name).ok()?,
-        line,
-        gres: gres.lines().map(String::from).collect(),
-        address: pod.status.pod_ip.as_deref().and_then(|address| address.parse().ok()),
-        registered: slurmd.is_some_and(|slurmd| slurmd.started == Some(true)),
-    })
 }
 
 fn references(context: &Context, namespace: &str) -> References {

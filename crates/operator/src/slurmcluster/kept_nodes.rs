@@ -14,7 +14,7 @@ use render::{NodeSetFacts, ValidatedCluster, WorkerFacts};
 use slurm::conf::{Key, NoIncludes, Value, read};
 use slurm::{HostList, NodeName};
 
-use super::facts::ordinal;
+use super::worker_lines::ordinal;
 use crate::context::Context;
 use crate::error::Error;
 

@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use render::{Component, Names, labels};
 
 use crate::caches::{Caches, MariaDb};
-use crate::owner::{label, sets_of};
+use crate::owner::{label, set_of_pod, sets_of};
 
 /// What of a cluster is there now.
 pub struct Live {
@@ -65,7 +65,7 @@ impl Live {
 
     /// The pods of workers.
     pub fn workers(&self) -> impl Iterator<Item = &Arc<PodView>> {
-        self.pods.iter().filter(|pod| label(&***pod, labels::NODE_SET).is_some())
+        self.pods.iter().filter(|pod| set_of_pod(&***pod).is_some())
     }
 
     /// The pod of slurmctld.

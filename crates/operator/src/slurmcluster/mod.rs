@@ -9,6 +9,7 @@ mod for_workers;
 mod jailed;
 mod kept_nodes;
 mod live;
+mod lost_pods;
 mod observe;
 mod order;
 mod parts;
@@ -17,6 +18,7 @@ mod populate;
 mod preview;
 mod reconcile;
 mod status;
+mod worker_lines;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use engine::controller::{Controller, Options};
 use kube::Resource;
 use parking_lot::Mutex;
 use render::labels;
+use slurm::NodeName;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use desired::desired;
@@ -57,6 +60,8 @@ struct Memory {
     references: Mutex<HashMap<Key, References>>,
     /// The nodes that the files of each cluster name.
     nodes: Mutex<HashMap<Key, Arc<KeptNodes>>>,
+    /// Nodes among them whose pods are gone for sure.
+    gone: Mutex<HashMap<Key, BTreeSet<NodeName>>>,
 }
 
 /// Runs the controller until `stop`.

@@ -1,5 +1,6 @@
 //! What a look at a cluster would write, without writing it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use api::nebius::SlurmCluster;
@@ -17,6 +18,7 @@ use super::facts;
 use super::jailed::Jailed;
 use super::kept_nodes;
 use super::live::Live;
+use super::lost_pods;
 use super::reconcile::Look;
 use super::status::wish;
 use crate::caches::{Caches, Groups};
@@ -83,10 +85,12 @@ pub async fn preview(
     let events = Events::start(client.clone(), crate::MANAGER, "preview");
     let (links, metrics) = (SlurmLinks::default(), WorkerMetrics::default());
     let context = Context::new(client, caches, events, defaults, links, metrics, Vec::new());
-    let live = Live::of(&context.caches, &key, validated.names());
+    let mut live = Live::of(&context.caches, &key, validated.names());
     // Whether slurmctld's image holds slurmrestd is seen when it runs; a new one is taken to.
     let programs = live.rest.is_none().then(|| ["slurmctld", "slurmrestd"].map(String::from).into());
     let before = kept_nodes::in_place(&context, &validated).await?;
+    let lost = lost_pods::find(&context, validated.names(), &live, &before, &mut BTreeSet::new()).await?;
+    live.pods.extend(lost);
     let (mut facts, names) =
         facts::gather(&context, &key, &validated, &live, programs, &before, Some(wish)).await?;
     let own = validated.names().slurm_configs();

@@ -26,6 +26,7 @@ use super::facts;
 use super::jailed::{self, JailedFiles};
 use super::kept_nodes::{self, KeptNodes};
 use super::live::Live;
+use super::lost_pods;
 use super::observe::Evidence;
 use super::order;
 use super::pods;
@@ -37,7 +38,7 @@ use crate::secrets;
 
 /// How soon an agent is asked again while slurmctld looks at a new configuration.
 const SOON: Duration = Duration::from_secs(2);
-/// How soon others are: a part that does not get ready, a login pod with sessions.
+/// How soon others are: a part that does not get ready, a login pod with sessions, a worker that no cache shows.
 const LATER: Duration = Duration::from_secs(10);
 
 /// Brings a cluster one step nearer to what its spec says.
@@ -93,6 +94,7 @@ fn forget(context: &Context, memory: &Memory, key: &Key) {
     memory.jailed.forget(key);
     memory.references.lock().remove(key);
     memory.nodes.lock().remove(key);
+    memory.gone.lock().remove(key);
     context.forget_secrets(&key.namespace, &format!("{}-", key.name));
 }
 
@@ -144,10 +146,13 @@ impl Look<'_> {
 
     async fn bring_about(&self, jailed: JailedFiles) -> Result<Wake, Error> {
         let (context, validated) = (self.context, &self.validated);
-        let live = Live::of(&context.caches, self.key, validated.names());
+        let mut live = Live::of(&context.caches, self.key, validated.names());
         let image = validated.controller.as_ref().map_or("", |controller| &*controller.slurmctld.image);
         let programs = self.memory.agents.programs(image);
         let before = self.nodes_before().await?;
+        let lost = self.lost_pods(&live, &before).await?;
+        let lost_again = (!lost.is_empty()).then_some(LATER);
+        live.pods.extend(lost);
         let (mut facts, names) =
             facts::gather(context, self.key, validated, &live, programs, &before, wish(self.cluster)).await?;
         facts.more_configs = jailed.files;
@@ -210,6 +215,7 @@ impl Look<'_> {
         if let Some(error) = failed {
             return Err(error);
         }
+        let wake = lost_again.map_or(wake, |again| sooner(wake, again));
         Ok(asked.again.map_or(wake, |again| sooner(wake, again)))
     }
 
@@ -220,6 +226,14 @@ impl Look<'_> {
             Some(known) => Ok(known),
             None => kept_nodes::in_place(self.context, &self.validated).await.map(Arc::new),
         }
+    }
+
+    /// Workers that no cache shows.
+    async fn lost_pods(&self, live: &Live, before: &KeptNodes) -> Result<Vec<Arc<PodView>>, Error> {
+        let mut gone = self.memory.gone.lock().remove(self.key).unwrap_or_default();
+        let found = lost_pods::find(self.context, self.validated.names(), live, before, &mut gone).await?;
+        self.memory.gone.lock().insert(self.key.clone(), gone);
+        Ok(found)
     }
 
     fn is_observed(&self) -> bool {

@@ -3,8 +3,10 @@
 use engine::error::chain;
 use engine::events::EventType;
 use kube::Resource;
-use nodeset::{Action, Cause, Problem, Proof};
+use nodeset::{Action, Cause, Plan, Problem, Proof};
 
+use super::memory::Memory;
+use super::{Connection, WorkerSet};
 use crate::context::Context;
 use crate::error::Error;
 
@@ -125,9 +127,73 @@ pub(super) fn failed<K: Resource<DynamicType = ()>>(
     context.tell(object, EventType::Warning, reason, &chain(error));
 }
 
+/// Tells what a set as a whole is about to do, or cannot do. Each is told once.
+pub(super) fn states<S: WorkerSet>(context: &Context, set: &S, memory: &Memory, plan: &Plan) {
+    let object = set.object();
+    let made = |action: &&Action| matches!(action, Action::CreatePod { .. });
+    let scales = plan.actions.iter().find(made).filter(|_| set.not_yet().is_none());
+    let note = scales.map(|_| format!("makes pods until there are {}", set.set().replicas));
+    tell_state(context, object, memory, EventType::Normal, "ScalingUp", note);
+    let is_missing = matches!(set.connection(), Connection::NoCluster) && set.set().deletion.is_none();
+    let note = is_missing.then(|| "the cluster that the set names is not there".to_owned());
+    tell_state(context, object, memory, EventType::Warning, "ControllerRefFailed", note);
+}
+
+/// Tells what did not work and is no action: objects besides pods, the status.
+pub(super) fn sync_failed<S: WorkerSet>(context: &Context, set: &S, memory: &Memory, error: Option<&Error>) {
+    let note = error.map(|error| chain(error));
+    tell_state(context, set.object(), memory, EventType::Warning, "SyncFailed", note);
+}
+
+fn tell_state<K: Resource<DynamicType = ()>>(
+    context: &Context,
+    object: &K,
+    memory: &Memory,
+    type_: EventType,
+    reason: &'static str,
+    note: Option<String>,
+) {
+    if memory.is_new(reason, note.as_deref())
+        && let Some(note) = note
+    {
+        context.tell(object, type_, reason, &note);
+    }
+}
+
 /// Tells of problems that are new.
 pub(super) fn problems<K: Resource<DynamicType = ()>>(context: &Context, object: &K, new: &[Problem]) {
     for problem in new {
         context.tell(object, EventType::Warning, problem.reason, &problem.message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodeset::PodRef;
+
+    use super::*;
+
+    #[test]
+    fn reasons_are_those_that_users_of_the_original_know() {
+        let pod = || PodRef { name: "w-0".into(), uid: "u".into(), resource_version: "1".into() };
+        let drain =
+            |cause| Action::Drain { node: "w-0".into(), pod: "w-0".into(), reason: String::new(), cause };
+        let delete =
+            |cause| Action::DeletePod { pod: pod(), node: "w-0".into(), cause, proof: Proof::Drained };
+        let reason = |action: &Action| telling(action).map(|telling| telling.reason);
+        for (action, wanted) in [
+            (drain(Cause::ScaleIn), "ScalingDown"),
+            (drain(Cause::Update), "RollingUpdate"),
+            (drain(Cause::NodeCordoned), "NodeCordon"),
+            (drain(Cause::PodCordoned), "NodeCordon"),
+            (drain(Cause::SetDeleted), "Draining"),
+            (delete(Cause::ScaleIn), "SuccessfulDelete"),
+            (delete(Cause::NotRegistered), "SlurmNodeNotRegistered"),
+            (Action::AdoptPod { pod: pod() }, "SuccessfulUpdate"),
+            (Action::DeleteSlurmNode { node: "w-0".into() }, "DefunctSlurmNodePruned"),
+        ] {
+            assert_eq!(reason(&action), Some(wanted), "{action:?}");
+        }
+        assert_eq!(reason(&Action::RemoveFinalizer), None);
     }
 }

@@ -2,29 +2,29 @@
 
 use std::collections::HashSet;
 use std::mem::{Discriminant, discriminant};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use engine::Key;
-use engine::error::status_of;
+use engine::error::{is_too_late, status_of};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource as _;
 use nodeset::{Action, Plan};
 
+use super::budget::Released;
 use super::gather::Seen;
-use super::last_look::Looked;
+use super::last_look::Looks;
 use super::memory::Memory;
 use super::slurm_writes::Change;
-use super::{WorkerSet, events, ownership};
+use super::{WorkerSet, budget, events, ownership};
 use crate::context::Context;
 use crate::error::Error;
 
 /// Calls that are sent at the same time.
 pub(super) const PARALLEL: usize = 32;
-/// A batch is no longer than this: before each one Slurm is looked at once more where that is needed.
+/// A batch is no longer than this.
 const LONGEST_BATCH: usize = 128;
-/// A look at Slurm serves the batches that follow it so soon.
-const LOOK_SERVES: Duration = Duration::from_secs(1);
 /// When something was not as it was seen, the caches will tell; this is for the case that they already have.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -159,15 +159,11 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
         // A plan that goes on where the one before ended needs no slow start.
         let (mut from, mut again) = (0, false);
         let mut size = if makes_pods { self.memory.take_pace() } else { 1 };
-        let (mut looked, mut looked_at) = (Looked::NotNeeded, None);
+        let looks = Looks::new(group);
         while from < group.len() {
             let to = from.saturating_add(size).min(group.len());
             let batch = group.get(from..to).unwrap_or_default();
-            if looked_at.is_none_or(|time: Instant| time.elapsed() >= LOOK_SERVES) {
-                looked_at = Some(Instant::now());
-                looked = self.look(group).await;
-            }
-            let results = self.batch(batch, &looked).await;
+            let results = self.batch(batch, &looks).await;
             let mut failed = None;
             let mut told = Vec::new();
             for (at, result) in results {
@@ -195,19 +191,31 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
     }
 
     /// What came of actions of one kind, by their places.
-    async fn batch(&self, batch: &[Action], looked: &Looked) -> Vec<(usize, Result<Step, Error>)> {
+    async fn batch(&self, batch: &[Action], looks: &Looks<'_>) -> Vec<(usize, Result<Step, Error>)> {
         let changes: Vec<Change<'_>> = batch.iter().filter_map(Change::of).collect();
         if !changes.is_empty() {
-            return self.change_all(&changes, looked).await;
+            return self.change_all(&changes, &self.fresh(looks).await.0).await;
         }
+        let failed = &AtomicBool::new(false);
         stream::iter(0..batch.len())
-            .map(|at| async move { (at, self.one(batch.get(at), looked).await) }.boxed())
+            .map(|at| {
+                async move {
+                    // What did not work for one will not work for the rest.
+                    if failed.load(Ordering::Relaxed) {
+                        return (at, Ok(Step::Again));
+                    }
+                    let result = self.one(batch.get(at), looks).await;
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    (at, result)
+                }
+                .boxed()
+            })
             .buffer_unordered(PARALLEL)
             .collect()
             .await
     }
 
-    async fn one(&self, action: Option<&Action>, looked: &Looked) -> Result<Step, Error> {
+    async fn one(&self, action: Option<&Action>, looks: &Looks<'_>) -> Result<Step, Error> {
         let Some(action) = action else { return Ok(Step::Done) };
         match action {
             // They are made many at a time.
@@ -230,14 +238,14 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
             }
             Action::MarkPod { pod, marks } => self.mark_pod(pod, marks).await,
             Action::PatchImages { pod, node, images, revision, proof } => {
-                match self.permits(*proof, &pod.name, node, looked).await {
-                    Ok(()) => self.patch_images(pod, images, revision).await,
+                match self.permits(*proof, &pod.name, node, looks).await {
+                    Ok(before) => self.patch_images(pod, images, revision, before).await,
                     Err(why) => Ok(self.stopped(&pod.name, &why)),
                 }
             }
             Action::DeletePod { pod, node, proof, .. } => {
-                match self.permits(*proof, &pod.name, node, looked).await {
-                    Ok(()) => self.delete_pod(pod).await,
+                match self.permits(*proof, &pod.name, node, looks).await {
+                    Ok(before) => self.delete_pod(pod, before).await,
                     Err(why) => Ok(self.stopped(&pod.name, &why)),
                 }
             }
@@ -265,6 +273,11 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
 
     async fn remove_finalizer(&self) -> Result<Step, Error> {
         let name = self.set.finalizer();
+        // The last moment at which somebody looks after it.
+        let released = budget::release(self.context, self.key, self.uid, self.set.keys(), |_| true).await?;
+        if released == Released::Again {
+            return Ok(Step::Again);
+        }
         match engine::finalizer::remove(&self.context.client, self.set.object(), name).await {
             Ok(_) => Ok(Step::Done),
             Err(error) if is_conflict(&error) => Ok(Step::Again),
@@ -286,7 +299,7 @@ impl<'a, S: WorkerSet> Execution<'a, S> {
             }
             // Gone, or another one by now.
             Ok(None) => Ok(Step::Again),
-            Err(error) if is_conflict(&error) => Ok(Step::Again),
+            Err(error) if is_conflict(&error) || is_too_late(&error) => Ok(Step::Again),
             Err(error) => Err(Error::call(what(), error)),
         }
     }

@@ -1,25 +1,42 @@
 //! The look just before a pod is deleted or changed: law, rule 2. Unknown is busy. The look just before many Slurm nodes are changed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::view::MetaView;
 use k8s_openapi::api::core::v1::Node;
 use nodeset::{Action, Agent, Identity, LastLook, Proof};
 use slurm_client::{Lookup, Snapshot};
+use tokio::sync::Mutex;
 
 use super::execute::Execution;
 use super::{WorkerSet, agents, facts};
 
 /// Slurm has so long for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The answer was asked for after the plan, so it is younger than this; the calls that follow take time, too.
-const YOUNG: Duration = Duration::from_secs(30);
+/// A look serves what is decided so soon after it; then Slurm is asked again.
+const SERVES: Duration = Duration::from_secs(1);
+/// What a look permits begins so soon after it, or not at all.
+const BEGINS: Duration = Duration::from_secs(2);
+/// The answer was asked for after the plan, and serves only for a moment.
+const YOUNG: Duration = PATIENCE.saturating_add(BEGINS);
 
 /// So many nodes are read by one list instead of one by one.
 const MANY: usize = 8;
 
-/// What Slurm said just now; one look serves a whole batch.
+/// Looks at Slurm for actions of one kind. All that are decided in the same moment share one.
+pub(super) struct Looks<'a> {
+    group: &'a [Action],
+    last: Mutex<Option<(Arc<Looked>, Instant)>>,
+}
+
+impl<'a> Looks<'a> {
+    pub(super) fn new(group: &'a [Action]) -> Self {
+        Self { group, last: Mutex::default() }
+    }
+}
+
+/// What Slurm said just now.
 pub(super) enum Looked {
     /// Nobody needs to look.
     NotNeeded,
@@ -30,8 +47,22 @@ pub(super) enum Looked {
 }
 
 impl<S: WorkerSet> Execution<'_, S> {
+    /// A look that serves now, and when it was made.
+    pub(super) async fn fresh(&self, looks: &Looks<'_>) -> (Arc<Looked>, Instant) {
+        let mut last = looks.last.lock().await;
+        if let Some((looked, time)) = &*last
+            && time.elapsed() < SERVES
+        {
+            return (Arc::clone(looked), *time);
+        }
+        let looked = Arc::new(self.look(looks.group).await);
+        let time = Instant::now();
+        *last = Some((Arc::clone(&looked), time));
+        (looked, time)
+    }
+
     /// Reads all nodes and then all jobs anew, if one of these actions needs it, or so many that each by itself would cost more.
-    pub(super) async fn look(&self, group: &[Action]) -> Looked {
+    async fn look(&self, group: &[Action]) -> Looked {
         let needs = |action: &Action| match action {
             Action::DeletePod { proof, .. } | Action::PatchImages { proof, .. } => {
                 matches!(proof.last_look(), LastLook::Free | LastLook::Absent)
@@ -54,32 +85,37 @@ impl<S: WorkerSet> Execution<'_, S> {
         }
     }
 
-    /// Whether the pod may go now. The error says why not.
+    /// Whether the pod may go now, and by when that must begin. The error says why not.
     pub(super) async fn permits(
         &self,
         proof: Proof,
         pod: &str,
         node: &str,
-        looked: &Looked,
-    ) -> Result<(), String> {
+        looks: &Looks<'_>,
+    ) -> Result<Instant, String> {
+        let mut looked_at = None;
         match proof.last_look() {
-            LastLook::Nothing => Ok(()),
-            LastLook::Free => drained(node, looked),
+            LastLook::Nothing => {}
+            LastLook::Free => {
+                let (looked, time) = self.fresh(looks).await;
+                drained(node, &looked)?;
+                looked_at = Some(time);
+            }
             LastLook::Absent => {
-                self.absent(node, looked)?;
+                self.absent(node, &self.fresh(looks).await.0)?;
                 let link = self.seen.slurm.link().ok_or("Slurm does not answer")?;
                 match link.client().node(node).await {
-                    Ok(Lookup::Absent) => Ok(()),
-                    Ok(Lookup::Found(_)) => Err("its node has registered".into()),
-                    Err(error) => Err(error.to_string()),
+                    Ok(Lookup::Absent) => {}
+                    Ok(Lookup::Found(_)) => return Err("its node has registered".into()),
+                    Err(error) => return Err(error.to_string()),
                 }
             }
             LastLook::Agent => {
                 let seen = self.seen.pod(pod).ok_or("it is gone")?;
                 match agents::ask(&seen.view).await {
-                    Agent::Steps(0) => Ok(()),
-                    Agent::Steps(steps) => Err(format!("{steps} job steps live in it")),
-                    Agent::Silent | Agent::Unasked => Err("its agent does not answer".into()),
+                    Agent::Steps(0) => {}
+                    Agent::Steps(steps) => return Err(format!("{steps} job steps live in it")),
+                    Agent::Silent | Agent::Unasked => return Err("its agent does not answer".into()),
                 }
             }
             LastLook::NodeGone => {
@@ -87,12 +123,13 @@ impl<S: WorkerSet> Execution<'_, S> {
                 let name = seen.view.spec.node_name.as_deref().ok_or("it has no Kubernetes node")?;
                 let found = engine::objects::get_global::<MetaView<Node>>(&self.context.client, name).await;
                 match found {
-                    Ok(None) => Ok(()),
-                    Ok(Some(_)) => Err("its Kubernetes node is there".into()),
-                    Err(error) => Err(error.to_string()),
+                    Ok(None) => {}
+                    Ok(Some(_)) => return Err("its Kubernetes node is there".into()),
+                    Err(error) => return Err(error.to_string()),
                 }
             }
         }
+        Ok(looked_at.unwrap_or_else(Instant::now) + BEGINS)
     }
 
     /// Whether the list of our own cluster lacks the node, and no job names it.

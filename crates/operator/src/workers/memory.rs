@@ -33,10 +33,14 @@ struct Inner {
     contents: HashMap<String, Arc<Content>>,
     /// Pods that have names of ours and that no cache holds.
     unseen: HashMap<String, (Instant, Arc<PodView>)>,
+    /// The pods of the set at the last look that nobody was about to take away: names and uids.
+    own: BTreeMap<String, String>,
     /// How often the name of a revision was taken.
     collisions: u32,
     /// What users have been told already.
     problems: BTreeSet<Problem>,
+    /// The same of what the set as a whole does or does not do.
+    states: BTreeMap<&'static str, String>,
     /// Since when pods wait to leave.
     waits: BTreeMap<String, UnixTime>,
     /// The revision that pods below the partition keep.
@@ -62,7 +66,7 @@ impl Memory {
         inner.collisions = inner.collisions.max(before.saturating_add(1));
     }
 
-    /// With how many pods at once to begin. It is kept anew when all went well.
+    /// With how many pods at once to begin. It is kept anew when all went well, and begins with one after whatever did not.
     pub(super) fn take_pace(&self) -> usize {
         let pace = self.inner.lock().pace.take();
         pace.filter(|(time, _)| time.elapsed() < PACE_SERVES).map_or(1, |(_, pace)| pace)
@@ -106,6 +110,24 @@ impl Memory {
         self.inner.lock().unseen.remove(name);
     }
 
+    /// These are the pods of the set now.
+    pub(super) fn keep_own(&self, pods: &[Arc<PodView>]) {
+        let stay = pods.iter().filter(|pod| !pod.is_terminating());
+        self.inner.lock().own = stay.map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect();
+    }
+
+    /// We deleted this one.
+    pub(super) fn deleted(&self, name: &str) {
+        self.inner.lock().own.remove(name);
+    }
+
+    /// Names and uids of pods that were there at the last look, nobody was about to take away, and are `missing` now.
+    pub(super) fn lost(&self, missing: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let inner = self.inner.lock();
+        let lost = inner.own.iter().filter(|(name, _)| missing(name) && !inner.unseen.contains_key(*name));
+        lost.map(|(name, uid)| (name.clone(), uid.clone())).collect()
+    }
+
     /// The pods that no cache holds.
     pub(super) fn unseen(&self) -> Vec<Arc<PodView>> {
         let mut inner = self.inner.lock();
@@ -126,6 +148,18 @@ impl Memory {
         let new = now.difference(&inner.problems).cloned().collect();
         inner.problems = now;
         new
+    }
+
+    /// Whether nobody was told this under this word yet. None: it is not so any more.
+    pub(super) fn is_new(&self, word: &'static str, note: Option<&str>) -> bool {
+        let mut inner = self.inner.lock();
+        match note {
+            None => {
+                inner.states.remove(word);
+                false
+            }
+            Some(note) => inner.states.insert(word, note.into()).is_none_or(|before| before != note),
+        }
     }
 
     /// Notes who waits. Returns since when the one does that has waited longest.
@@ -188,6 +222,38 @@ mod tests {
         assert!(memory.news(std::slice::from_ref(&problem)).is_empty());
         assert!(memory.news(&[]).is_empty());
         assert_eq!(memory.news(std::slice::from_ref(&problem)).len(), 1);
+    }
+
+    #[test]
+    fn a_state_is_told_when_it_begins_and_when_it_changes() {
+        let memory = Memory::default();
+        let told = [Some("a"), Some("a"), Some("b"), None, Some("b")].map(|note| memory.is_new("S", note));
+        assert_eq!(told, [true, false, true, false, true]);
+    }
+
+    #[test]
+    fn pods_that_vanish_are_looked_for_unless_they_were_about_to_go() {
+        let pod = |name: &str, terminates: bool| -> Arc<PodView> {
+            let time = terminates.then_some("2026-01-01T00:00:00Z");
+            let meta = serde_json::json!({ "name": name, "uid": name, "deletionTimestamp": time });
+            Arc::new(serde_json::from_value(serde_json::json!({ "metadata": meta })).unwrap())
+        };
+        let memory = Memory::default();
+        memory.keep_own(&[pod("a", false), pod("b", true), pod("c", false), pod("d", false)]);
+        memory.deleted("c");
+        let lost = memory.lost(|name| name != "d");
+        assert_eq!(lost, [("a".to_owned(), "a".to_owned())]);
+        memory.found(PodView::clone(&pod("a", false)));
+        assert!(memory.lost(|_| true).iter().all(|(name, _)| name != "a"), "it is known");
+    }
+
+    #[test]
+    fn a_pace_is_used_once_and_only_what_went_well_keeps_it() {
+        let memory = Memory::default();
+        assert_eq!(memory.take_pace(), 1);
+        memory.keep_pace(128);
+        assert_eq!(memory.take_pace(), 128);
+        assert_eq!(memory.take_pace(), 1, "nobody said that it went well");
     }
 
     #[test]

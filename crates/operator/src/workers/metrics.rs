@@ -130,4 +130,25 @@ mod tests {
         metrics.note("c", &a, &plan(0), None);
         assert_eq!(now(), (0, 2, 0));
     }
+
+    #[test]
+    fn the_names_are_those_of_the_documentation() {
+        let metrics = WorkerMetrics::default();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let plan = Plan { actions: vec![nodeset::Action::AddFinalizer], ..Plan::default() };
+        metrics.note("nodeset", &Key::new("n", "a"), &plan, None);
+        let mut shown = String::new();
+        prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
+        let documented = include_str!("../../../../docs/nodesets.md");
+        for (name, labels) in [
+            ("worker_actions_planned_total", r#"{controller="nodeset",action="AddFinalizer"} 1"#),
+            ("worker_drains_waiting", r#"{controller="nodeset"} 0"#),
+            ("worker_oldest_drain_start_seconds", r#"{controller="nodeset"} 0"#),
+            ("worker_pods_protected", r#"{controller="nodeset"} 0"#),
+        ] {
+            assert!(shown.contains(&format!("{name}{labels}")), "{name}: {shown}");
+            assert!(documented.contains(&format!("`{name}{{")), "{name} is not documented");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! Pods: made, adopted, repaired, changed and deleted.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use engine::Key;
+use engine::error::is_too_late;
 use engine::view::PodView;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt as _};
@@ -90,27 +92,38 @@ impl<S: WorkerSet> Execution<'_, S> {
     }
 
     async fn patch_pod(&self, pod: &PodRef, patch: &Value, what: &str) -> Result<Step, Error> {
-        let (key, name) = (self.pod_key(&pod.name), &pod.name);
-        let written = engine::objects::patch::<Pod>(&self.context.client, &key, patch).await;
+        let written =
+            engine::objects::patch::<Pod>(&self.context.client, &self.pod_key(&pod.name), patch).await;
+        self.pod_patched(pod, written, what)
+    }
+
+    fn pod_patched(
+        &self,
+        pod: &PodRef,
+        written: Result<Option<String>, kube::Error>,
+        what: &str,
+    ) -> Result<Step, Error> {
+        let name = &pod.name;
         self.memory.forget_pod(name);
         self.patched(
             written,
             || format!("pod {name} could not be {what}"),
-            |version| self.set.pods().wrote(key.clone(), version, self.uid),
+            |version| self.set.pods().wrote(self.pod_key(name), version, self.uid),
         )
     }
 
-    /// Changes images of exactly the pod that was looked at, and notes which containers ran.
+    /// Changes images of exactly the pod that was looked at, before this time, and notes which containers ran.
     pub(super) async fn patch_images(
         &self,
         pod: &PodRef,
         images: &ImageChanges,
         revision: &str,
+        before: Instant,
     ) -> Result<Step, Error> {
         let keys = self.set.keys();
         let Some(seen) = self.seen.pod(&pod.name) else { return Ok(Step::Again) };
         let statuses = seen.view.status.container_statuses.iter();
-        let before: BTreeMap<&str, &str> = statuses
+        let ran: BTreeMap<&str, &str> = statuses
             .filter(|status| images.contains_key(&*status.name))
             .filter_map(|status| Some((&*status.name, status.container_id.as_deref()?)))
             .collect();
@@ -121,28 +134,31 @@ impl<S: WorkerSet> Execution<'_, S> {
                 "uid": pod.uid,
                 "resourceVersion": pod.resource_version,
                 "labels": { keys.hash: revision },
-                "annotations": { keys.in_place: json!(before).to_string() },
+                "annotations": { keys.in_place: json!(ran).to_string() },
             },
             "spec": { "containers": containers },
         });
-        self.patch_pod(pod, &patch, "given new images").await
+        let key = self.pod_key(&pod.name);
+        let written = engine::objects::patch_before::<Pod>(&self.context.client, &key, &patch, before).await;
+        self.pod_patched(pod, written, "given new images")
     }
 
-    /// Deletes exactly the pod that was looked at.
-    pub(super) async fn delete_pod(&self, pod: &PodRef) -> Result<Step, Error> {
+    /// Deletes exactly the pod that was looked at, before this time. Whatever fails is not repeated without another look at Slurm.
+    pub(super) async fn delete_pod(&self, pod: &PodRef, before: Instant) -> Result<Step, Error> {
         let seen = self.seen.pod(&pod.name).filter(|seen| {
             seen.view.uid().as_deref() == Some(&pod.uid)
                 && seen.view.resource_version().as_deref() == Some(&pod.resource_version)
         });
         let Some(seen) = seen else { return Ok(Step::Again) };
-        match engine::objects::delete(&self.context.client, &*seen.view).await {
+        match engine::objects::delete_before(&self.context.client, &*seen.view, before).await {
             Ok(version) => {
+                self.memory.deleted(&pod.name);
                 if let Some(version) = version {
                     self.set.pods().wrote(self.pod_key(&pod.name), &version, self.uid);
                 }
                 Ok(Step::Done)
             }
-            Err(error) if is_conflict(&error) => Ok(Step::Again),
+            Err(error) if is_conflict(&error) || is_too_late(&error) => Ok(Step::Again),
             Err(error) => Err(Error::call(format!("pod {} could not be deleted", pod.name), error)),
         }
     }

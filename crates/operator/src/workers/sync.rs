@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::apply::Owner;
+use engine::cache::Cache;
 use engine::controller::Wake;
 use engine::error::status_of;
+use engine::view::PodView;
 use engine::{Key, status};
-use kube::Resource as _;
+use kube::Resource;
 use parking_lot::Mutex;
 
+use super::budget::Released;
 use super::execute::{Done, Execution};
 use super::gather::{LinkState, Seen, SeenSlurm};
 use super::memory::Memory;
@@ -47,10 +50,15 @@ impl Workers {
         Self { context, controller, memories: Mutex::default() }
     }
 
-    /// Forgets a set that is gone.
-    pub fn forget(&self, key: &Key) {
+    /// Forgets a set of the kind `K` that is gone or is not held by us any more, and lets go what it left behind. `pods` holds
+    /// the pods of such sets.
+    pub async fn forget<K>(&self, key: &Key, pods: &Cache<PodView>) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
         self.memories.lock().remove(key);
         self.context.worker_metrics.forget(self.controller, key);
+        budget::release_left::<K>(&self.context, key, pods).await
     }
 
     fn memory(&self, key: &Key) -> Arc<Memory> {
@@ -82,7 +90,9 @@ impl Workers {
             tracing::debug!("the pods of the set are to stay: waiting until they are nobody's");
             return Ok(Wake::After(left));
         }
+        self.find_lost(set, &memory).await?;
         let seen = Seen::gather(&self.context.caches, set, &memory).await;
+        memory.keep_own(&seen.own_pods(owner.uid()));
         if awaits_slurm(&seen) {
             tracing::debug!("waiting for Slurm's answer after our own change");
             return Ok(Wake::After(SLURM_SOON));
@@ -92,12 +102,18 @@ impl Workers {
             tracing::debug!("waiting for Slurm's first answer");
             return Ok(Wake::After(SLURM_SOON));
         }
-        let applied = self.apply(set, &owner).await;
+        let applied = match self.release(set, &seen, &key, owner.uid()).await {
+            Ok(Released::Nothing) => self.apply(set, &owner).await,
+            // What changed comes back and wakes us.
+            Ok(Released::Done | Released::Again) => Ok(()),
+            Err(error) => Err(error),
+        };
         let plan = nodeset::plan(&seen.facts(set, &memory, &self.context.node_conditions));
         memory.keep(plan.kept.as_deref());
         let oldest = memory.waiting(&plan.waits, seen.now());
         self.context.worker_metrics.note(self.controller, &key, &plan, oldest);
         events::problems(&self.context, object, &memory.news(&plan.problems));
+        events::states(&self.context, set, &memory, &plan);
         let done = Execution::new(&self.context, set, &memory, &seen, &plan, &key, owner.uid()).run().await;
         memory.watch(seen.slurm.link(), plan.watch_slurm || done.changed_slurm());
         if done.let_go() {
@@ -115,11 +131,44 @@ impl Workers {
             let outcome = Outcome { plan: &plan, pods: &pods, failed: failed.as_deref(), now: seen.now };
             self.tell(set, &memory, &outcome, owner.uid()).await
         };
+        events::sync_failed(&self.context, set, &memory, applied.as_ref().err().or(told.as_ref().err()));
         let wake = wake(set, &seen, &plan, &done, [memory.unseen_for(), too_soon]);
         applied?;
         done.error.map_or(Ok(()), Err)?;
         told?;
         Ok(wake)
+    }
+
+    /// Looks for pods that have left the cache although nobody was about to take them away: they may only have lost the label by
+    /// which pods are watched. The plan then gives it back.
+    async fn find_lost<S: WorkerSet>(&self, set: &S, memory: &Memory) -> Result<(), Error> {
+        let namespace = set.set().namespace.to_owned();
+        let key = |name: &str| Key::new(&namespace, name);
+        for (name, uid) in memory.lost(|name| set.pods().get(&key(name)).is_none()) {
+            let found: Option<PodView> = engine::objects::get(&self.context.client, &key(&name))
+                .await
+                .map_err(|error| Error::call(format!("pod {name} could not be looked for"), error))?;
+            if let Some(found) = found.filter(|found| found.metadata.uid.as_deref() == Some(&uid)) {
+                tracing::info!(pod = name, "a pod lost the label by which pods are watched");
+                memory.found(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the PodDisruptionBudget go where nobody needs it: nobody wants it, or somebody deleted it and no pod is left.
+    async fn release<S: WorkerSet>(
+        &self,
+        set: &S,
+        seen: &Seen,
+        key: &Key,
+        uid: &str,
+    ) -> Result<Released, Error> {
+        let wanted = set.set().protect;
+        budget::release(&self.context, key, uid, set.keys(), |budget| {
+            !wanted || (budget.metadata.deletion_timestamp.is_some() && seen.own_pods(uid).is_empty())
+        })
+        .await
     }
 
     /// Brings about what the set has besides its pods.

@@ -12,7 +12,7 @@ use operator::slurmcluster::FINALIZER;
 use serde_json::json;
 
 use crate::place::Place;
-use crate::worker_sets::run;
+use crate::worker_sets::{run, until_told};
 
 /// A cluster `a` with two workers that run. Nobody knows whether jobs are on them: Slurm does not run here.
 async fn place(name: &str) -> Result<Place> {
@@ -125,4 +125,22 @@ async fn a_namespace_that_is_deleted_goes_with_all_that_is_in_it() -> Result<()>
             Ok(namespaces.get_opt(place.name()).await?.is_none().then_some(()))
         })
         .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_described_wrong_leave_with_their_cluster() -> Result<()> {
+    let place = place("wrong-workers").await?;
+    let wrong = json!({ "slurmNodeExtra": "two\nlines" });
+    place.change("a", json!({ "spec": { "slurmNodes": { "worker": wrong } } })).await?;
+    until_told(&place, "a-worker", "PodsReady", "False", "spec.slurmNodes.worker").await?;
+    place.api::<SlurmCluster>().delete("a", &DeleteParams::background()).await?;
+    let told = until_told(&place, "a-worker", "WaitingForJobs", "True", "a-worker-1").await?;
+    assert!(told.contains("a-worker-0"), "{told}");
+    for pod in ["a-worker-0", "a-worker-1"] {
+        assert_eq!(place.api::<Pod>().get(pod).await?.metadata.deletion_timestamp, None);
+    }
+    place
+        .change("a", json!({ "metadata": { "annotations": { "slurm.nebius.ai/force-delete": "true" } } }))
+        .await?;
+    until_gone(&place).await
 }

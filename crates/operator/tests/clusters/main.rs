@@ -3,13 +3,17 @@
 mod adoption;
 mod bad_input;
 mod cordon;
+mod creates;
 mod creation;
+mod delete_once;
 mod ending;
+mod eviction;
 mod jail;
 mod jailed;
 mod kube_nodes;
 mod last_look;
 mod lines;
+mod lost_labels;
 mod place;
 mod slinky_cluster;
 mod slinky_sets;
