@@ -188,8 +188,12 @@ pub fn down(paths: &RigPaths) -> Result<bool> {
     let _start_lock = cache::lock(&paths.start_lock(), || ())?;
     let running = connect(paths).is_ok();
     let supervisor = status(paths).ok().flatten().map(|status| status.supervisor);
-    if running {
-        order(paths, &Request::Down)?;
+    // One that was killed may take a call while its end is not complete, and no order.
+    if running
+        && let Err(error) = order(paths, &Request::Down)
+        && connect(paths).is_ok()
+    {
+        return Err(error);
     }
     wait_for_supervisors_end(paths)?;
     // Its lock is free a moment before the process is gone.
@@ -399,6 +403,20 @@ pub fn program() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_supervisor_that_ends_between_a_call_and_the_order_is_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = RigPaths::new(&Cache::at(dir.path().into()).unwrap(), "killed").unwrap();
+        std::fs::create_dir_all(paths.socket().parent().unwrap()).unwrap();
+        let (_short, socket) = short_socket_path(&paths.socket()).unwrap();
+        let supervisor = std::os::unix::net::UnixListener::bind(socket).unwrap();
+        // It takes one call, and is gone.
+        let end = std::thread::spawn(move || supervisor.accept().map(drop));
+        assert!(down(&paths).unwrap());
+        end.join().unwrap().unwrap();
+        assert!(!paths.root().exists(), "what it left is cleaned up");
+    }
 
     #[test]
     fn a_kernel_that_cannot_run_a_rig_is_told_before_anything_long_is_built() {

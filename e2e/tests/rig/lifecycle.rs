@@ -94,8 +94,7 @@ fn what_a_killed_supervisor_left_is_cleaned_up() -> Result<()> {
     assert!(output_of(Command::new("kill").args(["-KILL", &supervisor.to_string()]), None).is_ok());
     wait_until("every process of the rig has ended", || Ok(rig.processes() == 0))?;
     rig.kill(holder)?;
-    assert!(rig.paths.root().exists(), "its directory is still there");
-    // The next start of any rig cleans up; so does `down`.
+    // The next start of any rig cleans up, and may have done so by now; so does `down`.
     output_of(rig.command().arg("down"), None)?;
     assert!(rig.gone());
     Ok(())
