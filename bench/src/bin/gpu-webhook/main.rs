@@ -37,11 +37,11 @@ struct Args {
     /// Measure this program `soperator` instead
     #[arg(long)]
     program: Option<std::path::PathBuf>,
-    /// Pods of each round
-    #[arg(long, default_value_t = 1500)]
+    /// Pods of each round: few, and many rounds, as a small machine is slow now and then for seconds
+    #[arg(long, default_value_t = 600)]
     pods: usize,
-    /// Rounds with and without the webhook each
-    #[arg(long, default_value_t = 3)]
+    /// Rounds without a webhook, with the idle one and with ours each
+    #[arg(long, default_value_t = 15)]
     rounds: usize,
     /// Seconds of the open loop
     #[arg(long, default_value_t = 20)]
